@@ -184,7 +184,7 @@ test('what cannot be compared is said', async ({ page, hub }) => {
   await choose('coarse');
   await expect(reason).toHaveText(/A is 64 tiles × 256 tokens, B 16 tiles/);
   await choose('sums');
-  await expect(reason).toHaveText(/A holds the mean of each tile, B the sum/);
+  await expect(reason).toHaveText(/A has the mean of each tile, B has the sum/);
   await choose('else');
   await expect(reason).toHaveText('else (B) does not trace HiddenStates.');
   await page.screenshot({ path: 'test-results/compare-reason.png' });
@@ -244,7 +244,7 @@ for (const colorScheme of ['dark', 'light'] as const) {
     await page.emulateMedia({ colorScheme });
     await compare(page, hub, `&stepb=40&layer=3&runb=${kOtherId}`);
     for (const [index, { point }] of kEntries.slice(0, 5).entries()) {
-      await expect(page.getByTestId('side-B')).not.toContainText('asking');
+      await expect(page.getByTestId('side-B')).not.toContainText('loading');
       await idle(page);
       await page.screenshot({ path: `test-results/compare-${index}-${colorScheme}.png` });
       const { violations } = await new AxeBuilder({ page })

@@ -16,7 +16,7 @@ test('the token leaves the address, and a reload works with the cookie', async (
 test('without token and cookie the page says what to do', kSmoke, async ({ page, hub }) => {
   await page.goto(`http://127.0.0.1:${hub.port}/`);
   const sheet = page.getByRole('alertdialog');
-  await expect(sheet).toContainText('Open the address with its token');
+  await expect(sheet).toContainText('Open the address that contains the token');
   await expect(sheet).toContainText('--print-url');
   await expect(sheet).toContainText('open.html');
   await page.screenshot({ path: 'test-results/sign-in.png' });
@@ -87,7 +87,7 @@ test('a hub that takes no more viewers is told, and joined when one has left', a
 }) => {
   hub.full = true;
   await page.goto(hub.url);
-  const why = 'the hub has as many viewers as it takes';
+  const why = 'the hub cannot take more viewers';
   await expect(page.getByTestId('message')).toContainText(why);
   await expect(page.getByTestId('no-maps')).toContainText('Not connected to the hub');
   await expect(page.getByTestId('no-maps')).toContainText(why);

@@ -36,7 +36,7 @@ test('space and the full stop do the same', kSmoke, async ({ page, hub }) => {
   await open(page, hub);
   await page.locator('body').press(' ');
   const toast = page.getByTestId('toast');
-  await expect(toast).toHaveText('Space acts only for the holder of control Take control');
+  await expect(toast).toHaveText('Space works only for the holder of control Take control');
   expect(methods(hub)).toEqual(['hello']);
   await page.getByTestId('toast-action').click();
   await expect(page.getByTestId('holder')).toContainText('you');

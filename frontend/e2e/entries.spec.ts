@@ -153,7 +153,9 @@ test('the best next tokens of the logits', async ({ page, hub }) => {
 test('an empty record tells that the point was passed', async ({ page, hub }) => {
   watch(hub, { point: 'MLP2', layers: '2-3', compressor: { kind: 'empty' } });
   await open(page, hub, 'passed');
-  await expect(page.getByTestId('passed')).toContainText('MLP2 was passed at step 120');
+  await expect(page.getByTestId('passed')).toContainText(
+    'The forward pass reached MLP2 at step 120',
+  );
   await expect(page.getByTestId('passed')).toContainText('In layers 2-3');
 });
 

@@ -114,7 +114,7 @@ test('u8 is exported with its bound, and keeps it', kSmoke, async ({ page, hub }
   hub.plan = { number: 1, entries: [tiles('tile', 'u8'), kTokens] };
   await open(page, hub);
   const { arrays, facts } = read(await save(page, 'npz'));
-  expect(facts.bound).toContain('(largest - least) / 504');
+  expect(facts.bound).toContain('(largest - smallest) / 504');
   const got = new Float32Array(Uint8Array.from(Buffer.from(arrays.tiles.hex, 'hex')).buffer);
   const sent = tileMap(1, 120).map(Math.fround);
   let worst = 0;

@@ -145,7 +145,7 @@ test('projections: the tokens of this step, and the curves', async ({ page, hub 
   expect(facts).toMatchObject({
     vector: 'sycophancy',
     units: 'activation along sycophancy',
-    steps: 'all steps that the page holds',
+    steps: 'all steps that the page keeps',
   });
 });
 

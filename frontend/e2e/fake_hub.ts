@@ -272,7 +272,7 @@ export class FakeHub {
         return;
       case 'control.claim':
         if (this.viewOnly !== null) {
-          error('not_allowed', 'this token only views');
+          error('not_allowed', 'this token allows only viewing');
           return;
         }
         if (
@@ -308,7 +308,7 @@ export class FakeHub {
       }
       case 'intervention.check':
         if (this.viewOnly === null) this.interventions.check(params, { result, error });
-        else error('not_allowed', 'this token only views');
+        else error('not_allowed', 'this token allows only viewing');
         return;
     }
     const done = (value: { readonly step: number }): void => {

@@ -33,7 +33,7 @@ test('a step that the page does not hold comes from the history', async ({ page,
   await page.getByLabel('One captured step back').click();
   await expect(page.getByTestId('shown-step')).toHaveText('step 119');
   await expect(source).toContainText('Fetched from history');
-  await page.getByLabel('Step shown, of those kept').fill('40');
+  await page.getByLabel('Shown step, of the steps in').fill('40');
   await expect(page.getByTestId('shown-step')).toHaveText('step 40');
   await expect(source).toContainText('Fetched from history');
   await idle(page);
@@ -100,7 +100,7 @@ test('a replay is moved, sped up and stepped; its plan stays', async ({ page, hu
   await expect(page.getByTestId('chip')).toHaveText('replay, paused');
   await openPlan(page);
   await expect(page.getByTestId('apply')).toBeDisabled();
-  await expect(page.getByTestId('plan-access')).toContainText('cannot be re-traced');
+  await expect(page.getByTestId('plan-access')).toContainText('cannot be traced again');
   await expect(page.getByTestId('plan-claim')).toHaveCount(0);
   await page.getByTestId('tab-tensors').click();
   await page.getByTestId('speed').selectOption('2');
@@ -162,12 +162,14 @@ for (const viewOnly of ['told', 'silent'] as const) {
     await open(page, hub);
     await page.getByTestId('holder').click();
     if (viewOnly === 'silent') await page.getByTestId('claim').click();
-    await expect(page.getByTestId('view-only')).toHaveText('This token only views.');
+    await expect(page.getByTestId('view-only')).toHaveText('This token allows only viewing.');
     await expect(page.getByTestId('claim')).toHaveCount(0);
     await expect(page.getByTestId('pause')).toBeDisabled();
     await openPlan(page);
     await expect(page.getByTestId('apply')).toBeDisabled();
-    await expect(page.getByTestId('plan-access')).toHaveText('Read-only: this token only views.');
+    await expect(page.getByTestId('plan-access')).toHaveText(
+      'Read-only: this token allows only viewing.',
+    );
     await expect(page.getByTestId('plan-claim')).toHaveCount(0);
   });
 }

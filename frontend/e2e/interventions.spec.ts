@@ -34,7 +34,7 @@ test('a program is checked while it is typed; nobody needs the lease for it', as
   await expect(page.getByTestId('program-verdict')).toHaveText(/^The program is fine/);
   const check = page.getByTestId('program-check');
   await expect(check.getByTestId('program-write')).toHaveText(
-    /layers\[2\]\.output\s+on every rank, whole/,
+    /layers\[2\]\.output\s+whole tensor on every rank/,
   );
   await expect(check).toContainText('late_norm');
   await expect(check.getByTestId('program-when')).toHaveText('training · all steps');
@@ -151,7 +151,7 @@ test('preview, apply: what it would do first, then the step and the ranks; the p
   expect(hub.interventions.programs).toEqual([]);
   await expect(page.getByTestId('preview-state')).toHaveText('Not applied yet.');
   await page.getByLabel('For how many steps').fill('500');
-  await page.getByLabel('Stays when the lease of control ends').check();
+  await page.getByLabel('Keep in force when the lease ends').check();
   await page.getByTestId('apply-program').click();
   expect(await settled(hub, 'intervention.apply')).toEqual({
     ...{ name: 'steer', program: kSteer, parameters: { alpha: 8 }, ttl: 500, keep: true },
@@ -169,7 +169,7 @@ test('preview, apply: what it would do first, then the step and the ranks; the p
   await expect(card).toContainText('in force from step 121 to 620, stays when the lease ends');
   await expect(card).toContainText(words);
   hub.advance();
-  await expect(card).toContainText(`in all ${grouped(4 * kPositions)} positions in 4 forwards`);
+  await expect(card).toContainText(`in total ${grouped(4 * kPositions)} positions in 4 forwards`);
   await expect(page.getByTestId('program-replaces')).toHaveText(
     'Apply replaces the steer that is in force.',
   );
@@ -216,7 +216,7 @@ for (const kind of ['told', 'silent'] as const) {
     await visit(page, hub);
     await type(page, kSteer);
     await expect(page.getByTestId('program-verdict')).toHaveText(
-      "Not checked: checking needs the run's token; this one only views.",
+      "Not checked: the check needs the run's token. This token allows only viewing.",
     );
     await expect(page.getByTestId('preview')).toBeDisabled();
     expect(asked(hub, 'intervention.check')).toHaveLength(kind === 'told' ? 0 : 1);

@@ -72,9 +72,7 @@ test('one is reverted, then all; the chip stands on every tab and leads there', 
   await expect(chip).toHaveText(/3\s+interventions/);
   await page.getByRole('button', { name: 'Revert two' }).click();
   await expect(page.getByTestId('program-two')).toHaveCount(0);
-  await expect(page.getByTestId('message')).toHaveText(
-    'Reverted two: step 121 runs without on 2/2 ranks',
-  );
+  await expect(page.getByTestId('message')).toHaveText('Reverted two from step 121 on (2/2 ranks)');
   for (const tab of ['overview', 'tensors', 'text', 'compare', 'plan']) {
     await page.getByTestId(`tab-${tab}`).click();
     await expect(chip).toHaveText(/2\s+interventions/);
@@ -168,14 +166,16 @@ test('a replay shows the programs and their counters; its buttons are off', asyn
   hub.interventions.become([{ ...recorded, parameters, writes }], 'apply');
   hub.interventions.stepped(120);
   const card = page.getByTestId('program-steer');
-  await expect(card).toContainText('seen to act at step 120 on 2/2 ranks');
+  await expect(card).toContainText('first seen active at step 120 on 2/2 ranks');
   await expect(page.getByTestId('interventions-access')).toHaveText(
     /^A recording does not run the model/,
   );
   await expect(page.getByRole('slider', { name: 'alpha of steer' })).toBeDisabled();
   await expect(page.getByTestId('revert-all')).toBeDisabled();
   await type(page, kSteer);
-  await expect(page.getByTestId('program-verdict')).toHaveText('A recording checks no programs.');
+  await expect(page.getByTestId('program-verdict')).toHaveText(
+    'Not checked: a recording cannot run programs.',
+  );
   expect(asked(hub, 'intervention.check')).toEqual([]);
 });
 

@@ -110,7 +110,7 @@ test('the maps of a preview by keyboard: Enter chooses a layer, Escape closes th
   await visit(page, hub);
   await ready(page, kScale, 'scale');
   await page.getByTestId('preview').click();
-  const reach = page.getByRole('application', { name: /How far it reaches/ });
+  const reach = page.getByRole('application', { name: /Size of the change/ });
   await reach.focus();
   for (const key of ['ArrowUp', 'ArrowUp', 'Enter']) await page.keyboard.press(key);
   const layer = page.getByTestId('before-after-layer');
@@ -143,7 +143,9 @@ test('a preview without maps: nothing changes, none come, or they cannot be read
     await expect(preview).toContainText('last training batch');
   };
   await again('whole');
-  await expect(page.getByTestId('before-after-same')).toContainText('no difference at this point');
+  await expect(page.getByTestId('before-after-same')).toContainText(
+    'are the same without and with',
+  );
   await expect(page.getByTestId('before-after-reach')).toHaveCount(0);
   for (const how of ['none', 'refused'] as const) {
     await again(how);
@@ -154,6 +156,6 @@ test('a preview without maps: nothing changes, none come, or they cannot be read
   await expect.poll(() => asked(hub, 'intervention.preview').at(-1)?.plan).toBeUndefined();
   await again('damaged');
   await expect(page.getByTestId('before-after-error')).toHaveText(
-    /^Its maps cannot be shown: record cut off/,
+    /^The maps cannot be shown: record cut off/,
   );
 });

@@ -57,7 +57,7 @@ const kViews: readonly {
     name: 'all layers',
     reach: async (page) => {
       await page.getByRole('button', { name: 'all layers' }).click();
-      await page.getByRole('button', { name: 'each its own' }).click();
+      await page.getByRole('button', { name: 'own ranges' }).click();
     },
   },
   {
@@ -178,7 +178,7 @@ const kViews: readonly {
   {
     name: 'the past',
     reach: async (page) => {
-      await page.getByLabel('Step shown, of those kept').fill('60');
+      await page.getByLabel('Shown step, of the steps in').fill('60');
       await expect(page.getByTestId('step-source')).toContainText('Fetched');
     },
   },
@@ -203,7 +203,7 @@ async function picture(page: Page): Promise<Buffer> {
   if (await page.getByTestId('run-state').isVisible()) {
     await expect(page.getByText('Page keeps')).toBeVisible();
   }
-  const traffic = ['Hub', 'Ranks that send'].map((name) => page.getByLabel(name, { exact: true }));
+  const traffic = ['Hub', 'Sending ranks'].map((name) => page.getByLabel(name, { exact: true }));
   const mask = [page.locator('footer'), page.locator('.facts'), ...traffic];
   return page.screenshot({ mask, animations: 'disabled' });
 }

@@ -80,7 +80,7 @@ test('each rank that sends has a line: its step, its delay, its lost records', a
 }) => {
   hub.stages = 2;
   await openOverview(page, hub);
-  const ranks = page.getByLabel('Ranks that send').locator('dd');
+  const ranks = page.getByLabel('Sending ranks').locator('dd');
   const told = { timeout: 5000 };
   await expect(ranks).toHaveText(['step 120', 'step 120'], told);
   hub.advance();
@@ -107,7 +107,7 @@ test('each rank that sends has a line: its step, its delay, its lost records', a
 test('a stage without a leader is missing until it has one', async ({ page, hub }) => {
   hub.stages = 2;
   await openOverview(page, hub);
-  const ranks = page.getByLabel('Ranks that send').locator('dd');
+  const ranks = page.getByLabel('Sending ranks').locator('dd');
   await expect(ranks).toHaveCount(2, { timeout: 5000 });
   const parts = (connected: boolean): unknown => ({
     parts: [

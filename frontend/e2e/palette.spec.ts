@@ -57,7 +57,7 @@ test('arrows move, Escape closes, and the focus goes back where it was', async (
   await expect(page.getByTestId('palette')).toBeHidden();
   await expect(page.getByTestId('follow')).toBeFocused();
   await find(page, 'zzzz');
-  await expect(page.getByTestId('palette')).toContainText('Nothing is called so.');
+  await expect(page.getByTestId('palette')).toContainText('No command has this name.');
 });
 
 test('control: claim, pause, release; and why not, while another holds it', async ({

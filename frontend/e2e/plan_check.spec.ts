@@ -160,7 +160,7 @@ test('a preset is added without what is there; to replace is another button', as
   await expect(page.getByTestId('preset-outcome')).toHaveText('Predictions: 1 entry added.');
   await expect(page.getByTestId('entry-bytes-4')).toBeInViewport();
   await presets.locator('.preset').filter({ hasText: 'Overview' }).click();
-  await expect(page.getByTestId('preset-outcome')).toContainText('has all of it already');
+  await expect(page.getByTestId('preset-outcome')).toContainText('already has all its entries');
   await presets.getByRole('button', { name: 'Replace all entries by preset Predictions' }).click();
   await expect(names).toHaveText(['Logits', 'InputTokens']);
   await presets.locator('.preset').filter({ hasText: 'QKV and MLP' }).click();

@@ -193,7 +193,7 @@ test('curves: the line next to the mouse has its name, and a click on it chooses
 test('curves: a zoom that leaves nothing says so, with the way back', async ({ page, hub }) => {
   await page.goto(hub.url.replace('/#', '/?zoom=400-500#'));
   await expect(page.getByTestId('empty-zoom').first()).toContainText(
-    'Nothing between step 400 and 500',
+    'No data between steps 400 and 500',
   );
   await page.getByRole('button', { name: 'Show all steps' }).first().click();
   await expect(page.getByTestId('empty-zoom')).toHaveCount(0);

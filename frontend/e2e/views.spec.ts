@@ -57,7 +57,7 @@ function smallColor(
 }
 
 test.describe('all layers', () => {
-  test('stand side by side under one colour range, or each its own', async ({ page, hub }) => {
+  test('stand side by side with one colour range, or with own ranges', async ({ page, hub }) => {
     await open(page, hub);
     await choose(page, 'all layers');
     expect(new URL(page.url()).search).toContain('maps=all');
@@ -85,7 +85,7 @@ test.describe('all layers', () => {
     const largest = numbersOf(hub, 3, 120).map(Math.abs).indexOf(limits[2]);
     const cell = [largest % 64, Math.floor(largest / 64)] as const;
     const shared = await smallColor(third, cell, [64, kSequence]);
-    await choose(page, 'each its own');
+    await choose(page, 'own ranges');
     expect(await smallColor(third, cell, [64, kSequence])).not.toBe(shared);
     for (const [i, limit] of limits.entries()) {
       await expect(maps.getByRole('button').nth(i)).toContainText(`±${limit.toPrecision(3)}`);
@@ -178,7 +178,7 @@ test.describe('statistics of a run that explodes', () => {
     watch(hub, { point: 'HiddenStates', compressor: { kind: 'stats' } });
     await open(page, hub, 'stats-table');
     await advance(page, hub, 5);
-    await expect(page.getByTestId('departure')).toHaveText('no layer has left its range');
+    await expect(page.getByTestId('departure')).toHaveText('no layer was out of range');
     await advance(page, hub, 3);
     const departure = page.getByTestId('departure');
     await expect(departure).toContainText('L2 at step 126');

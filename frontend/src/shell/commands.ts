@@ -122,7 +122,7 @@ function stepCommands(app: App): readonly Command[] {
     {
       id: 'step-forward',
       group: 'Step',
-      text: 'One captured step on',
+      text: 'One captured step forward',
       keys: ['→'],
       match: ['ArrowRight', 'l'],
       run: () => app.moveStep(1),
@@ -222,7 +222,7 @@ function switchCommands(app: App): readonly Command[] {
     {
       id: 'theme',
       group: 'Show',
-      text: `Theme: another than ${app.themes.choice}`,
+      text: `Theme: change from ${app.themes.choice}`,
       run: () => app.themes.next(),
     },
   ];
@@ -251,7 +251,7 @@ export function pressed(app: App, { keys = [], keyOfHolder = false, run }: Comma
     return;
   }
   const reason = hindranceOf(control);
-  const only = `${keys.join(' ')} acts only for the holder of control`;
+  const only = `${keys.join(' ')} works only for the holder of control`;
   app.toasts.say({
     ...{ key: 'key', text: reason === undefined ? only : `${only}: ${reason}`, tone: 'warn' },
     ...(reason === undefined

@@ -20,7 +20,7 @@ test('the end names the step, the losses and how to replay it', () => {
   expect(end).toEqual({
     tone: 'idle',
     text: 'The run ended at step 300 · loss 1.875 · valid 2.500',
-    advice: 'Replay it on login-1, where it was started:',
+    advice: 'Replay it on login-1, in the directory where it was started:',
     command: 'tensor-tracer replay runs/demo/run.ttrec',
   });
   const stopped = endOf({ phase: 'stopped', step: 12 }, runWith(), null, undefined);

@@ -42,10 +42,10 @@ function replayOf(run: RunFacts | null): Pick<RunEnd, 'advice' | 'command'> {
   const file = run?.recording ?? '';
   if (file !== '') {
     const host = run?.host === undefined ? '' : ` on ${run.host}`;
-    const where = file.startsWith('/') ? host : `${host}, where it was started`;
+    const where = file.startsWith('/') ? host : `${host}, in the directory where it was started`;
     return { advice: `Replay it${where}:`, command: replayCommand(file) };
   }
   const advice =
-    'It has no recording: the hub could not write one. The output of the run says why.';
+    'The run has no recording: the hub could not write one. The output of the run shows the reason.';
   return { advice, command: null };
 }

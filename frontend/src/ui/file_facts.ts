@@ -81,9 +81,9 @@ function hasOneLayer({ layer }: ViewFrame, files: FrameFiles | undefined): boole
 function boundOf({ dtype }: ViewFrame, files: FrameFiles | undefined): string {
   const bound =
     dtype === kU8
-      ? 'off by at most (largest - least) / 504 of the finite numbers of each line on the wire'
+      ? 'off by at most (largest - smallest) / 504 of the finite numbers of each line on the wire'
       : 'equal to the numbers on the wire';
-  return files?.isSum === true ? `summed up in float64, of numbers ${bound}` : bound;
+  return files?.isSum === true ? `summed up in float64; the numbers are ${bound}` : bound;
 }
 
 /** The facts of a comparison of A and B. A fact that differs has both values. */

@@ -111,6 +111,6 @@ test('who may not change the plan is told why', () => {
   expect(new Tracing(stage as unknown as Session).hindrance).toBe('Ada holds control');
   stage.replay = {};
   expect(new Tracing(stage as unknown as Session).hindrance).toBe(
-    'a recording cannot be re-traced',
+    'a recording cannot be traced again',
   );
 });

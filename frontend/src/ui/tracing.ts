@@ -29,7 +29,7 @@ export class Tracing {
   /** The reason why the page may not change the plan now; undefined if it may. */
   get hindrance(): string | undefined {
     const { connection, replay, control } = this.session;
-    if (replay !== null) return 'a recording cannot be re-traced';
+    if (replay !== null) return 'a recording cannot be traced again';
     return connection.kind === 'open' ? hindranceOf(control) : 'the hub is not connected';
   }
 

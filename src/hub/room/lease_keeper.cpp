@@ -18,7 +18,7 @@ constexpr std::size_t kMaxWaiting = 32;  // requests of one viewer that wait for
 
 base::Error only_views() {
   return {.code = "not_allowed",
-          .message = "this token only views",
+          .message = "this token allows only viewing",
           .remedy = "use the one in the file `token` of the run directory"};
 }
 

@@ -25,7 +25,7 @@ export function accessOf(
   function textOf(): string {
     if (replay !== null) return replayed;
     if (!open) return 'Read-only: the hub is not connected.';
-    if (viewOnly) return 'Read-only: this token only views.';
+    if (viewOnly) return 'Read-only: this token allows only viewing.';
     if (others) return `Read-only: ${holder?.name ?? ''} holds control.`;
     if (run === null) return 'Read-only: no trainer has connected yet.';
     return mine ? 'You hold control.' : free;

@@ -21,7 +21,7 @@ const kSeekPauseMs = 50;
 
 const kViewOnly: HubError = {
   code: 'not_allowed',
-  message: 'this token only views',
+  message: 'this token allows only viewing',
   where: undefined,
   remedy: "open the page with the run's token to control it",
 };
@@ -265,6 +265,6 @@ function read<T>(answer: Answer, schema: Parser<T>): Outcome<T> {
 
 /** The reason why the page may not send a controller's requests; undefined if it may. */
 export function hindranceOf({ viewOnly, others, holder }: Controller): string | undefined {
-  if (viewOnly) return 'this token only views';
+  if (viewOnly) return 'this token allows only viewing';
   return others ? `${holder?.name ?? 'another'} holds control` : undefined;
 }

@@ -32,7 +32,7 @@ class Stage {
     this.asked.push([method, params]);
     if (this.mute) return new Promise(() => undefined);
     if (this.refused) {
-      const error = { code: 'not_allowed', message: 'this token only views' };
+      const error = { code: 'not_allowed', message: 'this token allows only viewing' };
       return Promise.resolve({ id: 1, ok: false, error });
     }
     const result = method === 'control.claim' ? { lease_seconds: 30 } : { step: 12, ranks: 0 };
@@ -78,7 +78,7 @@ test('a token that only views is known by its refused claim, and asks for no mor
   expect(stage.control.viewOnly).toBe(true);
   await stage.control.pause();
   expect(stage.asked).toHaveLength(1);
-  expect(stage.control.error?.message).toBe('this token only views');
+  expect(stage.control.error?.message).toBe('this token allows only viewing');
   stage.control.greeted('v2', { holder: null }, true);
   expect(stage.control.viewOnly).toBe(false);
   stage.control.greeted('v3', { holder: null }, false);

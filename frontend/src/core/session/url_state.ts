@@ -269,4 +269,4 @@ export function fitsAddress(view: ViewState, wanted: keyof ViewState): boolean {
 export const kMaxDrafts = 6000;
 
 export const kTooLong =
-  'Too long for the address: a link does not carry it, and a reload loses it.';
+  'Too long for the address: a link does not contain it, and a reload loses it.';

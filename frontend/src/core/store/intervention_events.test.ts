@@ -55,8 +55,8 @@ test('an end that nobody asked for says why', () => {
   tell(13, 'failed', { c: [2, 0], d: [2, 0] });
   tell(14, 'lease', {});
   expect(texts()).toEqual([
-    '12 Ended a: its steps are over',
-    '13 Failed and was removed: b',
+    '12 Ended a after the set number of steps',
+    '13 Removed b because of an error',
     '14 Reverted c, d: the lease of control ended',
   ]);
   expect(store.all.map(({ tone }) => tone)).toEqual(['plain', 'bad', 'warn']);

@@ -15,9 +15,9 @@ const removedSchema = object({
 const kWords: Readonly<Record<string, (names: string) => string>> = {
   apply: (names) => `Applied ${names}`,
   remove: (names) => `Reverted ${names}`,
-  expired: (names) => `Ended ${names}: its steps are over`,
+  expired: (names) => `Ended ${names} after the set number of steps`,
   lease: (names) => `Reverted ${names}: the lease of control ended`,
-  failed: (names) => `Failed and was removed: ${names}`,
+  failed: (names) => `Removed ${names} because of an error`,
 };
 const kTones: Readonly<Record<string, Gist['tone']>> = { lease: 'warn', failed: 'bad' };
 

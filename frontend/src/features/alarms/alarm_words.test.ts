@@ -27,8 +27,11 @@ test.each([
   [{ test: 'below', value: -1.5, consecutive: 3 }, 'below −1.5, 3 values in a row'],
   [{ test: 'rising', value: 0.1, window: 20 }, 'rising by more than 0.1 a step over 20 values'],
   [{ test: 'range', low: 0, high: 2 }, 'outside 0 to 2'],
-  [{ test: 'sigma', k: 6, window: 100 }, 'more than 6 σ of the last 100 values'],
-  [{ test: 'sigma', k: 6, first: 50, side: 'above' }, 'more than 6 σ above of the first 50 values'],
+  [{ test: 'sigma', k: 6, window: 100 }, 'more than 6 σ from the mean of the last 100 values'],
+  [
+    { test: 'sigma', k: 6, first: 50, side: 'above' },
+    'more than 6 σ above the mean of the first 50 values',
+  ],
   [{ test: 'nonfinite' }, 'NaN or infinite'],
 ])('%o', (members, text) => {
   expect(testText({ ...loss, ...members })).toBe(text);

@@ -42,8 +42,8 @@ function conditionText({ test, value, low, high, k, side, window, first }: Alarm
       return `outside ${shown(low ?? 0)} to ${shown(high ?? 0)}`;
     case 'sigma': {
       const values = first === undefined ? `last ${window ?? 0}` : `first ${first}`;
-      const where = side === 'above' || side === 'below' ? ` ${side}` : '';
-      return `more than ${shown(k ?? 0)} σ${where} of the ${values} values`;
+      const where = side === 'above' || side === 'below' ? side : 'from';
+      return `more than ${shown(k ?? 0)} σ ${where} the mean of the ${values} values`;
     }
     default:
       return 'NaN or infinite';

@@ -27,7 +27,7 @@ export const kAttention: Feature = {
         obstacle: (a, b) =>
           a.head === b.head
             ? undefined
-            : `B has ${b.heads} heads, A ${a.heads}: choose a head of both.`,
+            : `A has ${a.heads} heads, B has ${b.heads}: choose a head that both have.`,
         pairOf: (base) => ({ ...base, kind: 'attention', maps: pairOf(base.a.map, base.b.map) }),
         panel: { later: chunk(() => import('./compare_attention.svelte')) },
       },

@@ -68,7 +68,7 @@ test('what has no difference is said', () => {
   store.insert(makeRecord({ step: 5, layer: 2 }));
   const at = (step: number): ViewFrame => frameOf(store, 'maps', { step });
   expect(reasonOf(at(1), at(2))).toContain('A is 2 tiles × 2 tokens, B 4 tiles × 1 tokens');
-  expect(reasonOf(at(1), at(3))).toContain('A holds tile as f32, B none as f32');
+  expect(reasonOf(at(1), at(3))).toContain('A: tile as f32. B: none as f32.');
   expect(reasonOf(at(1), at(4))).toContain('8 columns in A and 16 in B');
   expect(reasonOf(at(1), at(5))).toContain('The nearest layer in A is 1');
   expect(reasonOf(at(1), at(1))).toBe('');

@@ -15,8 +15,8 @@ export function compareFrames(a: ViewFrame, b: ViewFrame): Compared {
   if (compare === undefined) {
     const reason =
       files === undefined
-        ? 'Records without numbers have no difference.'
-        : 'Such records have no comparison. Go to Tensors and move through the steps.';
+        ? 'These records have no numbers, so they have no difference.'
+        : 'These records cannot be compared. Go to Tensors and move through the steps.';
     return { pair: null, reason };
   }
   const layers = union(a.layers, b.layers);
@@ -28,7 +28,7 @@ export function compareFrames(a: ViewFrame, b: ViewFrame): Compared {
 function obstacle(a: ViewFrame, b: ViewFrame): string | undefined {
   const [first, second] = [formName(a), formName(b)];
   if (a.kind !== b.kind || a.compressor !== b.compressor) {
-    return `A holds ${first}, B ${second}: choose steps of the same compressor.`;
+    return `A: ${first}. B: ${second}. Choose steps with the same compressor.`;
   }
   if (a.features !== b.features) {
     return `The point has ${a.features} columns in A and ${b.features} in B.`;

@@ -185,9 +185,9 @@ export class Comparison implements Follower {
     const step = side.query?.step;
     const at = typeof step === 'number' ? ` at step ${step}` : '';
     if (empty?.reason === 'fetching') return `Loading ${name}${at} from the hub's history.`;
-    if (empty?.reason === 'gap') return `No data of ${what}${at} is kept for ${name}.`;
+    if (empty?.reason === 'gap') return `${name} has no kept data of ${what}${at}.`;
     if (empty?.reason === 'unreadable') return `The records of ${name} cannot be shown.`;
-    return empty === null ? `Waiting for ${name}.` : `No data of ${what} for ${name} yet.`;
+    return empty === null ? `Waiting for ${name}.` : `${name} has no data of ${what} yet.`;
   }
 }
 

@@ -19,21 +19,21 @@ test('equal entries have a difference', () => {
 
 test('what counts differently is named', () => {
   expect(differenceOf(held(kTile, {}), held(kTile, { method: 'sum' }))).toBe(
-    'A holds the mean of each tile, B the sum of each tile: they have no difference.',
+    'A has the mean of each tile, B has the sum of each tile: they cannot be subtracted.',
   );
   const vectors = ['evil', 'kind'];
   expect(
     differenceOf(held(kProjection, { vectors }), held(kProjection, { vectors }, { vector: 1 })),
-  ).toMatch(/projections on evil, B projections on kind/);
+  ).toMatch(/projections on evil, B has projections on kind/);
   expect(differenceOf(held(kStats, { range: [0, 1] }), held(kStats, {}))).toMatch(
-    /histogram from 0 to 1, B a histogram by powers of two/,
+    /histogram from 0 to 1, B has a histogram by powers of two/,
   );
 });
 
 test('of a plan that is not known only records of the same plan have a difference', () => {
   expect(differenceOf(held(kTile), held(kTile))).toBeUndefined();
   expect(differenceOf(held(kTile), held(kTile, {}))).toBe(
-    'A holds tile (plan 1 of run 5f0c), B the mean of each tile: they have no difference.',
+    'A has tile (plan 1 of run 5f0c), B has the mean of each tile: they cannot be subtracted.',
   );
   expect(differenceOf(held(kTile), held(kTile, undefined, { plan: 2 }))).toMatch(/plan 2/);
   const other = { ...held(kTile), runId: '77' };

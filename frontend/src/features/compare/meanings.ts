@@ -15,7 +15,9 @@ export interface Held {
 export function differenceOf(a: Held, b: Held): string | undefined {
   if (a.frame.compressor !== b.frame.compressor) return undefined;
   const [first, second] = [a, b].map(meaningOf);
-  return first === second ? undefined : `A holds ${first}, B ${second}: they have no difference.`;
+  return first === second
+    ? undefined
+    : `A has ${first}, B has ${second}: they cannot be subtracted.`;
 }
 
 function meaningOf({ frame, of, runId }: Held): string {

@@ -24,6 +24,6 @@ export const kContributionFiles: FrameFiles<ContributionFrame> = {
       },
     ];
   },
-  factsOf: () => ({ steps: 'those that the page keeps' }),
+  factsOf: () => ({ steps: 'the steps that the page keeps' }),
   hasAllLayers: true,
 };

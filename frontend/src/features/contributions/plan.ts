@@ -16,7 +16,7 @@ function presetsOf(run: PresetRun): readonly Preset[] {
   return [
     {
       name: 'Residual contributions',
-      text: `What attention and MLP of each layer add, norm and ratio, every ${kSlow} steps`,
+      text: `Contributions of attention and MLP in each layer: norm and ratio, every ${kSlow} steps`,
       entries,
     },
   ];

@@ -42,7 +42,7 @@ export async function saveView(session: Session, format: Format): Promise<void> 
   const name = `${exported.name}.${format}`;
   const blob = await blobOf(exported, format);
   if (blob === null) {
-    session.control.notice = `Not saved: the numbers of ${exported.title} are not kept any more`;
+    session.control.notice = `Not saved: the numbers of ${exported.title} are no longer kept`;
     return;
   }
   const url = URL.createObjectURL(blob);

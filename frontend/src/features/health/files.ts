@@ -26,7 +26,7 @@ export const kHealthFiles: FrameFiles<HealthFrame> = {
       },
     ];
   },
-  factsOf: (_, frame) => ({ head: frame.head, steps: 'those that the page keeps' }),
+  factsOf: (_, frame) => ({ head: frame.head, steps: 'the steps that the page keeps' }),
   placeOf: (_, frame) => ` · head ${frame.head}`,
   hasAllLayers: true,
 };

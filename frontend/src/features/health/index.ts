@@ -17,7 +17,7 @@ export const kHealth: Feature = {
         obstacle: (a, b) =>
           a.head === b.head
             ? undefined
-            : `B has ${b.heads} heads, A ${a.heads}: choose a head of both.`,
+            : `A has ${a.heads} heads, B has ${b.heads}: choose a head that both have.`,
         pairOf: ({ a, b, ...base }) => ({
           ...base,
           ...{ a, b, kind: 'health' },

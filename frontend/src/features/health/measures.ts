@@ -17,19 +17,19 @@ export const kMeasures: Readonly<Record<string, Measure>> = {
     name: 'entropy',
     unit: 'nats, mean over queries',
     sum: 'mean',
-    text: 'Entropy near 0: the head looks at one token. A fall in all layers goes before a diverging loss.',
+    text: 'Entropy near 0: the head looks at one token. If it falls in all layers, the loss often diverges soon after.',
   },
   'attention.largest_score': {
     name: 'largest score',
     unit: 'before the softmax, largest of the queries',
     sum: 'largest',
-    text: 'The largest score before the softmax. Scores that grow without end make training unstable.',
+    text: 'The largest score before the softmax. Scores that keep growing make the training unstable.',
   },
   'attention.first_token_share': {
     name: 'share of the first token',
     unit: 'probability, mean over queries',
     sum: 'mean',
-    text: 'The attention that goes to the first token: a head that does nothing rests there.',
+    text: 'The share of the attention on the first token. A head without effect puts its attention there.',
   },
 };
 

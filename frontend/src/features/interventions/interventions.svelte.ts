@@ -97,8 +97,10 @@ export class Interventions implements Follower {
     control.error = outcome.ok ? null : outcome.error;
     if (!outcome.ok) return;
     const { step, ranks, removed } = outcome.value;
-    const names = removed.length === 0 ? 'Nothing was in force' : `Reverted ${removed.join(', ')}`;
-    control.notice = `${names}: step ${step} runs without on ${control.ranksText(ranks)}`;
+    control.notice =
+      removed.length === 0
+        ? `No program was in force at step ${step}`
+        : `Reverted ${removed.join(', ')} from step ${step} on (${control.ranksText(ranks)})`;
   }
 }
 

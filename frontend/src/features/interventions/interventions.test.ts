@@ -54,7 +54,7 @@ test('what was reverted is told, by step and ranks', async () => {
   stage.result = { step: 13, ranks: 2, removed: ['steer', 'clamp'] };
   await stage.interventions.revert();
   expect(stage.asked).toEqual([['intervention.remove', {}]]);
-  expect(stage.control.notice).toBe('Reverted steer, clamp: step 13 runs without on 2 ranks');
+  expect(stage.control.notice).toBe('Reverted steer, clamp from step 13 on (2 ranks)');
   stage.result = null;
   await stage.interventions.revert('steer');
   expect(stage.control.error).toEqual(kError);

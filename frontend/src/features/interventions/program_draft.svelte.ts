@@ -210,13 +210,13 @@ export class ProgramDraft {
   private hindranceOf(): string {
     const { connection, control, replay, run } = this.session;
     const { hindrance } = this.checker;
-    if (replay !== null) return 'A recording checks no programs.';
+    if (replay !== null) return 'Not checked: a recording cannot run programs.';
     if (connection.kind !== 'open') return 'Not checked: the hub is not connected.';
     if (control.viewOnly || hindrance?.code === 'not_allowed') {
-      return "Not checked: checking needs the run's token; this one only views.";
+      return "Not checked: the check needs the run's token. This token allows only viewing.";
     }
     if (run === null) return 'Not checked: no trainer has connected yet.';
-    if (hindrance?.code === 'unknown_method') return 'This hub knows no interventions.';
+    if (hindrance?.code === 'unknown_method') return 'This hub does not support interventions.';
     return hindrance === null ? '' : `Not checked: ${hindrance.message}`;
   }
 }

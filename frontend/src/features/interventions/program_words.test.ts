@@ -34,7 +34,9 @@ test('text is sent as it is, a graph as an object, and what is neither as text',
 });
 
 test('how a write runs and where it goes, in words', () => {
-  expect(runsText(site('x', false, 'gathered'))).toBe('gathered, computed whole, cut again');
+  expect(runsText(site('x', false, 'gathered'))).toBe(
+    'gathered, computed as a whole, sharded again',
+  );
   expect(runsText(site('x', false, 'otherwise'))).toBe('otherwise');
   expect(placeText(site('layers[2].output', true, ''))).toBe('layers[2].output.grad');
   expect(placeText(site('layers[2].output.grad', true, ''))).toBe('layers[2].output.grad');
@@ -99,20 +101,20 @@ test('how it was applied and for how long it is in force', () => {
 test('counters say what was left out and why; ranks that did not act are an alarm', () => {
   expect(counterLines(kQuiet).map(({ text }) => text)).toEqual([
     'step 13: 4\u202f096 positions in 4 forwards',
-    'in all 8\u202f192 positions in 8 forwards',
+    'in total 8\u202f192 positions in 8 forwards',
   ]);
   const last = { ...kDid, ranks: 1, identity: 1, waiting: 2, failed: 3 };
   expect(counterLines({ ...kQuiet, last }).slice(2)).toEqual([
     { text: 'acted on 1 of 2 ranks only', tone: 'bad' },
-    { text: '1 write skipped: their arithmetic changes nothing', tone: 'plain' },
+    { text: '1 write skipped: the result equals the input', tone: 'plain' },
     { text: '2 lines waited for a saved value', tone: 'warn' },
-    { text: "3 lines could not run on the forward's shape", tone: 'bad' },
+    { text: '3 lines could not run with the shape of the forward', tone: 'bad' },
   ]);
 });
 
 test('a page that came later tells what it has seen, and no more', () => {
   const late = { ...kQuiet, whole: false, from: 130, first: { ...kDid, step: 131 } };
-  expect(appliedText(late)).toMatch(/^seen to act at step 131 on 2\/2 ranks/);
+  expect(appliedText(late)).toMatch(/^first seen active at step 131 on 2\/2 ranks/);
   expect(counterLines(late)[1].text).toMatch(/^seen here since step 130: 8\u202f192 positions/);
 });
 

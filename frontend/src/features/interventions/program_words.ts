@@ -16,9 +16,9 @@ export function programOf(text: string): unknown {
 }
 
 const kRuns: Readonly<Record<string, string>> = {
-  everywhere: 'on every rank, whole',
-  shards: 'on shards: each rank its own part',
-  gathered: 'gathered, computed whole, cut again',
+  everywhere: 'whole tensor on every rank',
+  shards: 'on shards: each rank computes its part',
+  gathered: 'gathered, computed as a whole, sharded again',
 };
 
 export function runsText({ runs = '' }: Site): string {
@@ -89,7 +89,7 @@ export function dialStep(min: number, max: number): number {
 export function appliedText({ first, whole }: Counters): string | null {
   if (first === null) return null;
   const { step, ranks, of_ranks, positions } = first;
-  const verb = whole ? 'applied' : 'seen to act';
+  const verb = whole ? 'applied' : 'first seen active';
   return `${verb} at step ${step} on ${ranks}/${of_ranks} ranks, ${formatPlural(positions, 'position')}`;
 }
 
@@ -115,7 +115,7 @@ export function counterLines(counters: Counters): readonly CounterLine[] {
     },
     {
       text:
-        `${whole ? 'in all' : `seen here since step ${from}:`} ` +
+        `${whole ? 'in total' : `seen here since step ${from}:`} ` +
         `${formatPlural(positions, 'position')} in ${formatPlural(forwards, 'forward')}`,
       tone: 'plain',
     },
@@ -134,14 +134,14 @@ function problemLines(last: Application): readonly CounterLine[] {
     lines.push({ text: `acted on ${last.ranks} of ${last.of_ranks} ranks only`, tone: 'bad' });
   }
   if (identity > 0) {
-    const text = `${formatPlural(identity, 'write')} skipped: their arithmetic changes nothing`;
+    const text = `${formatPlural(identity, 'write')} skipped: the result equals the input`;
     lines.push({ text, tone: 'plain' });
   }
   if (waiting > 0) {
     lines.push({ text: `${formatPlural(waiting, 'line')} waited for a saved value`, tone: 'warn' });
   }
   if (failed > 0) {
-    const text = `${formatPlural(failed, 'line')} could not run on the forward's shape`;
+    const text = `${formatPlural(failed, 'line')} could not run with the shape of the forward`;
     lines.push({ text, tone: 'bad' });
   }
   return lines;

@@ -27,11 +27,11 @@ const kLines: readonly (readonly [text: string, about: string])[] = [
   ['when(phase="train")', 'when and where the program acts'],
   ['save(', 'sends a value to all viewers'],
   ['skip(layers[layer])', 'the layer is not computed'],
-  ['saved(', 'the value of a save in the forward before'],
-  ['noise(', 'random numbers of a place’s shape'],
-  ['file(', 'a tensor of a file'],
-  ['final_norm(', 'the model’s final norm, of any value'],
-  ['output_layer(', 'scores of the next token, of any value'],
+  ['saved(', 'the value of a save in the previous forward'],
+  ['noise(', 'random numbers with the shape of a place'],
+  ['file(', 'a tensor from a file'],
+  ['final_norm(', 'the model’s final norm, applied to any value'],
+  ['output_layer(', 'scores of the next token, computed from any value'],
   ['if ', 'a condition: if mask: line'],
 ];
 
@@ -106,5 +106,9 @@ export function vectorWords({ vectors }: Facts, layer: number): readonly Word[] 
 /** The names that the lines of a program define. */
 export function namesOf(program: string): readonly Word[] {
   const names = [...program.matchAll(/^\s*([A-Za-z_]\w*)\s*=(?!=)/gm)].map(([, name]) => name);
-  return [...new Set(names)].map((text) => ({ text, about: 'of this program', kind: 'name' }));
+  return [...new Set(names)].map((text) => ({
+    text,
+    about: 'a name in this program',
+    kind: 'name',
+  }));
 }

@@ -22,12 +22,12 @@ function presetsOf(run: PresetRun): readonly Preset[] {
   return [
     {
       name: 'Logit lens of the prompts',
-      text: `What each layer would predict, every ${kSlow} steps`,
+      text: `The prediction of each layer, every ${kSlow} steps`,
       entries: ofPrompts,
     },
     {
       name: 'Logit lens of the batch',
-      text: `The same for the first ${kTokens} tokens of the training batch`,
+      text: `The prediction of each layer for the first ${kTokens} tokens of the training batch`,
       entries: lens.map((entry): PlanEntry => ({ ...entry, tokens: [0, kTokens] })),
     },
   ];

@@ -36,7 +36,7 @@ export const kLayersFiles: FrameFiles<LayersFrame> = {
 export const kOverFiles: FrameFiles<OverFrame> = {
   hasAllLayers: true,
   isSum: true,
-  factsOf: () => ({ steps: 'all steps that the page holds' }),
+  factsOf: () => ({ steps: 'all steps that the page keeps' }),
   arraysOf: (frame) => {
     const steps: ExportAxis = { name: 'step', labels: frame.columns };
     const fold = frame.query.aggregate === 'mean' ? 'mean' : 'largest |x|';

@@ -35,7 +35,7 @@ const kNone: PlanCompressor = {
 };
 
 const kTile: PlanCompressor = {
-  text: 'Neighbouring columns together',
+  text: 'Neighbouring columns reduced to one number',
   dtypes: kDtypes,
   rowOf: tileRow,
   entryOf: ({ kind, tiles, method: chosen, expression, rest }) => {

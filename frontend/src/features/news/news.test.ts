@@ -51,7 +51,10 @@ test('programs that come and go are told by name', () => {
     params: { step: 13, reason, programs: names.map((name) => ({ name, since: 13 }) as Program) },
   });
   expect(textOf(programs('apply', 'steer'))).toBe('Program steer is in force from step 13 on');
-  expect(textOf(programs('remove'))).toBe('steer was reverted; step 13 runs without it');
+  const ended = 'Program steer is no longer in force from step 13 on';
+  expect(textOf(programs('remove'))).toBe(ended);
+  expect(textOf(programs('remove'), { holder: kAda })).toBe(`${ended}, by Ada`);
+  expect(textOf(programs('expired'))).toBe(`${ended}: the set number of steps is over`);
   expect(newsOf(programs('lease'), kBefore, () => undefined)?.tone).toBe('warn');
   expect(newsOf(programs('failed'), kBefore, () => undefined)?.tone).toBe('bad');
   expect(textOf(programs('set', 'steer'))).toBeUndefined();

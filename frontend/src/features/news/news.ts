@@ -52,11 +52,12 @@ function pauseNews(state: RunState, before: Before, resume: () => void): ToastTe
   return { key: 'pause', text, tone: 'warn', seconds: 3, ...undo };
 }
 
+/** The reasons why programs are no longer in force. */
 const kEnded: Readonly<Record<string, readonly [text: string, tone: ToastText['tone']]>> = {
-  remove: ['was reverted', 'plain'],
-  expired: ['has ended: its steps are over', 'plain'],
-  lease: ['was reverted: the control of the run ended', 'warn'],
-  failed: ['was switched off: it failed', 'bad'],
+  remove: ['', 'plain'],
+  expired: [': the set number of steps is over', 'plain'],
+  lease: [': the lease of control ended', 'warn'],
+  failed: [' because of an error', 'bad'],
 };
 
 function programNews(facts: InterventionsFacts, before: Before): ToastText | undefined {
@@ -70,9 +71,9 @@ function programNews(facts: InterventionsFacts, before: Before): ToastText | und
   const ended = kEnded[reason];
   const gone = before.programs.filter((name) => !programs.some((each) => each.name === name));
   if (ended === undefined || gone.length === 0) return undefined;
-  const [what, tone] = ended;
+  const [why, tone] = ended;
   const by = reason === 'remove' ? byWhom(before) : '';
-  const text = `${gone.join(', ')} ${what}; step ${step} runs without it${by}`;
+  const text = `${programsText(gone)} no longer in force from step ${step} on${why}${by}`;
   return { key: 'programs', text, tone };
 }
 

@@ -28,16 +28,17 @@ export function runRows(run: RunFacts): readonly Row[] {
     },
     {
       name: 'Model',
-      value: `${model.num_layers} layers · ${model.hidden_size} wide · ${model.num_attention_heads} heads`,
+      value: `${model.num_layers} layers · hidden size ${model.hidden_size} · ${model.num_attention_heads} heads`,
     },
   ];
   const { parameters } = model;
   const size = parameters === undefined ? '' : `${formatCount(parameters)} · `;
   const texts = `vocabulary ${formatInteger(model.vocab_size)} · length ${model.seq_length}`;
-  const tip = 'Parameters, tokens that there are, tokens of a sequence';
+  const tip = 'Parameters, vocabulary size, sequence length';
   rows.push({ name: 'Size', value: `${size}${texts}`, tip });
   if (run.global_batch_size !== undefined) {
-    const micro = run.micro_batch_size === undefined ? '' : `, ${run.micro_batch_size} at once`;
+    const micro =
+      run.micro_batch_size === undefined ? '' : `, micro-batches of ${run.micro_batch_size}`;
     rows.push({ name: 'Batch', value: `${run.global_batch_size} sequences${micro}` });
   }
   return rows.filter(({ value }) => value !== '');
@@ -64,7 +65,8 @@ export function progressRows(
     rows.push({ name: 'Trained on', value: `${formatCount(tokens)} tokens` });
   }
   if (typeof pace === 'number') {
-    const cost = typeof traced === 'number' ? `, of it ${traced.toFixed(1)}\u00a0ms tracer` : '';
+    const cost =
+      typeof traced === 'number' ? `, including ${traced.toFixed(1)}\u00a0ms tracer` : '';
     rows.push({ name: 'Step time', value: `${pace.toFixed(0)}\u00a0ms${cost}` });
   }
   return rows;
@@ -81,7 +83,7 @@ export function hubRows(
   const dropped = dropPlaces(drops);
   const rows: Row[] = [
     {
-      name: 'Picture',
+      name: 'View',
       value: lag === 0 ? 'up to date' : `${lag} steps behind`,
       ...warnIf(lag > kLagSteps),
     },
@@ -97,7 +99,11 @@ export function hubRows(
     const rate = `${formatBytes(bytesPerSecond)}/s · ${formatInteger(recordsPerSecond)} records/s`;
     const kept = `${formatBytes(storedBytes)} of ${formatBytes(capacity)}`;
     rows.push({ name: 'Traffic', value: rate });
-    rows.push({ name: 'Page keeps', value: kept, tip: 'The newest records; oldest go first' });
+    rows.push({
+      name: 'Page keeps',
+      value: kept,
+      tip: 'The newest records. The page drops the oldest records first.',
+    });
   }
   const steps =
     history && `steps ${formatInteger(history.first)} to ${formatInteger(history.last)}`;

@@ -13,7 +13,7 @@ import { formatDraft, parseDraft } from './plan_text';
 import { fitsAddress } from '../../core/session/url_state';
 
 const kFree = 'Nobody holds control: Apply claims it.';
-const kReplayed = 'A recording cannot be re-traced: this is the plan it was made with.';
+const kReplayed = 'A recording cannot be traced again. This is the plan of the recorded run.';
 
 /** The draft of a trace plan. It follows the plan in force until the user edits it. */
 export class PlanEditor {

@@ -28,7 +28,7 @@ export const kProjectionFiles: FrameFiles<ProjectionFrame> = {
     threeMaps('projection', pair.layerMaps, layerAxis(pair), positionAxis(pair.a)),
   factsOf: (session, frame) => ({
     vector: vectorOf(session, frame),
-    steps: 'all steps that the page holds',
+    steps: 'all steps that the page keeps',
   }),
   placeOf: (session, frame) => ` · on ${vectorOf(session, frame)}`,
 };

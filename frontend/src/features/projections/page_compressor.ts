@@ -8,7 +8,7 @@ export const kPageCompressors: readonly Compressor[] = kCompressors.map((kind) =
   hasScale: true,
   meaningOf: (record, of, unknown) => {
     if (of === undefined) return `projections on vector ${record.vector ?? 0} ${unknown}`;
-    const length = of.normalize === false ? ', not by length' : '';
+    const length = of.normalize === false ? ', not divided by its length' : '';
     return `projections on ${vectorName(record, of)}${length}`;
   },
   quantityOf: (numbers, record, of) =>

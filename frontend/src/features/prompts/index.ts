@@ -9,7 +9,7 @@ export const kPrompts: Feature = {
     {
       tab: 'prompts',
       name: 'Prompts',
-      text: 'Type a prompt: what the model in training makes of it now',
+      text: 'Type a prompt and see its values in the current model',
       panel: { later: chunk(() => import('./prompts_tab.svelte')) },
       hasNumbers: () => false,
     },

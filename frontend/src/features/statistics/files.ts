@@ -15,7 +15,7 @@ export const kStatsFiles: FrameFiles<StatsFrame> = {
     vector('histogram_a', 'numbers in each bin of A', pair.a.bins, 'bin'),
     vector('histogram_b', 'numbers in each bin of B', pair.b.bins, 'bin'),
   ],
-  factsOf: () => ({ steps: 'all steps that the page holds' }),
+  factsOf: () => ({ steps: 'all steps that the page keeps' }),
 };
 
 function table(name: string, data: Float64Array, layers: ExportAxis): ExportArray {

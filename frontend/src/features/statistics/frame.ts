@@ -20,10 +20,10 @@ export const kStatNames = [
   ...kFirstRow,
   'kurtosis',
   'rms',
-  'row norm, least',
+  'row norm, smallest',
   'row norm, mean',
   'row norm, largest',
-  'column norm, least',
+  'column norm, smallest',
   'column norm, mean',
   'column norm, largest',
 ] as const;

@@ -9,7 +9,7 @@ export const kCurves = {
   rms: { of: 'rms', title: 'Root mean square' },
   mean: { of: 'mean', title: 'Mean' },
   std: { of: 'std', title: 'Standard deviation' },
-  min: { of: 'min', title: 'Least number' },
+  min: { of: 'min', title: 'Smallest number' },
   max: { of: 'max', title: 'Largest number' },
   zeros: { of: 'zeros', title: 'Zeros' },
   kurtosis: { of: 'kurtosis', title: 'Kurtosis' },

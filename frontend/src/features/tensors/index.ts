@@ -8,7 +8,7 @@ export const kTensors: Feature = {
     {
       tab: 'tensors',
       name: 'Tensors',
-      text: 'What one entry of the trace plan shows',
+      text: 'View of one entry of the trace plan',
       panel: { now: TensorsTab },
       hasNumbers: ({ frame }) => frame !== null && viewOf(frame).files !== undefined,
     },

@@ -79,7 +79,7 @@ function presetsOf(run: PresetRun): readonly Preset[] {
   return [
     {
       name: 'Top activating tokens',
-      text: "The tokens that excite the first four neurons of each layer, and the run's directions, most",
+      text: "The tokens with the largest numbers of the first four neurons of each layer, and of the run's directions",
       entries: [
         ...neurons,
         ...directions.map(({ name: point }) => ({

@@ -18,16 +18,22 @@ export interface ColumnWords {
 }
 
 const kWords: Readonly<Record<string, ColumnWords>> = {
-  count: { name: 'count', text: 'Numbers of the parameter' },
+  count: { name: 'count', text: 'Number of values in the parameter' },
   weight_norm: { name: 'weight norm', text: 'Euclidean norm of the weights before the update' },
   weight_rms: { name: 'weight RMS', text: 'Root mean square of the weights before the update' },
   gradient_norm: { name: 'gradient norm', text: 'Euclidean norm of the gradient, before clipping' },
   gradient_rms: { name: 'gradient RMS', text: 'Root mean square of the gradient, before clipping' },
-  update_norm: { name: 'update norm', text: 'Euclidean norm of weights after minus before' },
-  update_rms: { name: 'update RMS', text: 'Root mean square of weights after minus before' },
+  update_norm: {
+    name: 'update norm',
+    text: 'Euclidean norm of the update (new weights − old weights)',
+  },
+  update_rms: {
+    name: 'update RMS',
+    text: 'Root mean square of the update (new weights − old weights)',
+  },
   update_ratio: {
     name: 'update / weight',
-    text: 'Norm of the update divided by that of the weights',
+    text: 'Norm of the update ÷ norm of the weights',
   },
   first_moment_norm: { name: 'Adam m norm', text: "Euclidean norm of Adam's mean of the gradient" },
   first_moment_rms: { name: 'Adam m RMS', text: "Root mean square of Adam's mean of the gradient" },
