@@ -22,10 +22,10 @@ test('50 fast moves of a slider: one request at a time, and the last value stays
   const field = page.getByRole('textbox', { name: 'alpha of steer' });
   await expect(field).toHaveValue('10');
   await expect(page.getByTestId('dial-step-alpha')).toHaveText('from step 121');
-  const sent = asked(hub, 'intervention.set').map(({ value }) => value);
-  expect(sent).toEqual([0.2, 10]);
+  const sent = (): unknown[] => asked(hub, 'intervention.set').map(({ value }) => value);
+  await expect.poll(sent).toEqual([0.2, 10]);
   expect(hub.interventions.mostSets).toBe(1);
-  expect(hub.interventions.programs[0].parameters[0].value).toBe(10);
+  await expect.poll(() => hub.interventions.programs[0].parameters[0].value).toBe(10);
   await slider.press('ArrowRight');
   await expect(field).toHaveValue('10.1');
   // A number between two places of the slider.

@@ -1,4 +1,4 @@
-import { expect, type Page } from '@playwright/test';
+import { expect, type Locator, type Page } from '@playwright/test';
 import { kLayers, kPromptSet, kSequence } from './fake_data.ts';
 import { factsOf } from './fake_facts.ts';
 import type { FakeHub } from './fake_hub.ts';
@@ -155,15 +155,18 @@ test('a preset is added without what is there; to replace is another button', as
   await visit(page, hub);
   const presets = page.getByTestId('plan-presets');
   const names = page.getByTestId('plan-list').getByRole('button');
-  await presets.locator('.preset').filter({ hasText: 'Predictions' }).click();
+  const named = (name: string): Locator =>
+    presets.locator('.preset').filter({ has: page.getByText(name, { exact: true }) });
+  await named('Predictions').click();
   await expect(names).toHaveText(['HiddenStates', 'MLP1', 'InputTokens', 'Logits']);
   await expect(page.getByTestId('preset-outcome')).toHaveText('Predictions: 1 entry added.');
   await expect(page.getByTestId('entry-bytes-4')).toBeInViewport();
-  await presets.locator('.preset').filter({ hasText: 'Overview' }).click();
+  await named('Overview').click();
   await expect(page.getByTestId('preset-outcome')).toContainText('already has all its entries');
-  await presets.getByRole('button', { name: 'Replace all entries by preset Predictions' }).click();
+  const replace = 'Replace all entries by preset Predictions';
+  await presets.getByRole('button', { name: replace, exact: true }).click();
   await expect(names).toHaveText(['Logits', 'InputTokens']);
-  await presets.locator('.preset').filter({ hasText: 'QKV and MLP' }).click();
+  await named('QKV and MLP').click();
   await expect(names).toHaveText(['Logits', 'InputTokens', 'QKV', 'MLP1', 'MLP2']);
   await page.screenshot({ path: 'test-results/plan-preset.png' });
   for (const preset of await presets.locator('.replace').all()) {
@@ -228,7 +231,7 @@ test('a draft that is too long for the address says that a reload loses it', asy
   const expression = page.getByLabel('Expression of entry 1');
   await expression.fill('data.mean(dim=-1)');
   await expect(page.getByTestId('plan-too-long')).toHaveCount(0);
-  await expression.fill(`data.mean(dim=-1)${' + 1'.repeat(500)}`);
+  await expression.fill(`data.mean(dim=-1)${' + 1'.repeat(700)}`);
   await expect(page.getByTestId('plan-too-long')).toContainText('a reload loses it');
   await idle(page);
   expect(planInAddress(page)).toBeNull();
