@@ -1,32 +1,25 @@
 import { expect, type Page } from '@playwright/test';
 import type { FakeHub } from './fake_hub.ts';
-import type { Entry } from './fake_tensors.ts';
+import { kFullBefore, type Replay } from './recorded.ts';
 import { idle } from './support.ts';
 
-// Every view that the fake hub has data for, for tests that ask the same of all.
+// Every view, for tests that ask the same of all: those of a run that one controls, and those of records.
 
-const kEntries: readonly Entry[] = [
-  { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 } },
-  { point: 'HiddenStates', compressor: { kind: 'projection', vectors: ['evil'] } },
-  { point: 'HiddenStates', compressor: { kind: 'stats' } },
-  { point: 'HiddenStates', compressor: { kind: 'topk', k: 5 } },
-  { point: 'HiddenStates', compressor: { kind: 'top_tokens', columns: [3, 17], k: 8 } },
-  { point: 'RawAttentionScore', tokens: [0, 16] },
-  { point: 'Logits', compressor: { kind: 'topk', k: 5 } },
-  { point: 'LogitLens', compressor: { kind: 'topk', k: 5 } },
-  { point: 'attention.entropy', compressor: { kind: 'none' } },
-  { point: 'mlp.contribution', compressor: { kind: 'none' } },
-  { point: 'Updates', tokens: [0, 8], compressor: { kind: 'none' } },
-  { point: 'InputTokens' },
+type View = readonly [name: string, query: string, testid: string];
+
+/** Each with its place in the address, and what it shows. */
+export const kLiveViews: readonly View[] = [
+  ['overview', 'tab=overview', 'overview'],
+  ['plan', 'tab=plan', 'plan-list'],
+  ['interventions', 'tab=interventions', 'program-text'],
+  ['prompts', 'tab=prompts', 'prompt'],
 ];
 
-const kCompare = 'tab=compare&stepb=110&point=';
-/** What is asked of each view: its place in the address, and what it shows. */
-export const kViews: readonly (readonly [name: string, query: string, testid: string])[] = [
-  ['overview', 'tab=overview', 'overview'],
+const kCompare = `tab=compare&stepb=${kFullBefore}&point=`;
+export const kRecordedViews: readonly View[] = [
   ['model', 'tab=model', 'model'],
   ['tensor map', '', 'tile-map'],
-  ['pinned cell', 'pin=60.12', 'pin'],
+  ['pinned cell', 'pin=17.5', 'pin'],
   ['all layers', 'maps=all', 'layer-maps'],
   ['over steps', 'maps=over', 'over-map'],
   ['attention', 'point=RawAttentionScore', 'head-maps'],
@@ -49,18 +42,35 @@ export const kViews: readonly (readonly [name: string, query: string, testid: st
   ['compare lens', `${kCompare}LogitLens`, 'compare-lens-difference'],
   ['compare health', `${kCompare}attention.entropy`, 'compare-health-difference'],
   ['compare contributions', `${kCompare}mlp.contribution`, 'compare-contributions-difference'],
-  ['plan', 'tab=plan', 'plan-list'],
-  ['interventions', 'tab=interventions', 'program-text'],
-  ['prompts', 'tab=prompts', 'prompt'],
 ];
 
-/** Opens a view of `kViews` on a hub that traces what all of them need. */
-export async function showView(page: Page, hub: FakeHub, name: string): Promise<void> {
-  const view = kViews.find(([each]) => each === name);
+/** Opens a view on a hub whose plan has entries of many forms. */
+export async function showLive(page: Page, hub: FakeHub, name: string): Promise<void> {
+  const more = [
+    { point: 'HiddenStates', compressor: { kind: 'projection', vectors: ['evil'] } },
+    { point: 'HiddenStates', compressor: { kind: 'stats' } },
+    { point: 'RawAttentionScore', tokens: [0, 16] as const },
+    { point: 'Logits', compressor: { kind: 'topk', k: 5 } },
+  ];
+  hub.plan = { number: 1, entries: [...hub.plan.entries, ...more] };
+  await show(page, kLiveViews, name, (query) => hub.url.replace('/#', `/?${query}#`));
+}
+
+/** Opens a view of the recorded run. */
+export async function showRecorded(page: Page, recorded: Replay, name: string): Promise<void> {
+  await show(page, kRecordedViews, name, (query) => recorded.at(query));
+}
+
+async function show(
+  page: Page,
+  views: readonly View[],
+  name: string,
+  at: (query: string) => string,
+): Promise<void> {
+  const view = views.find(([each]) => each === name);
   if (view === undefined) throw new Error(name);
   const [, query, testid] = view;
-  hub.plan = { number: 1, entries: kEntries };
-  await page.goto(hub.url.replace('/#', `/?${query}#`));
+  await page.goto(at(query));
   await expect(page.getByTestId(testid)).toBeVisible();
   await idle(page);
 }

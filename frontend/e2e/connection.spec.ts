@@ -6,6 +6,11 @@ test('the token leaves the address, and a reload works with the cookie', async (
   await expect(page.getByTestId('tile-map')).toBeVisible();
   expect(page.url()).toBe(`http://127.0.0.1:${hub.port}/?layer=2`);
   expect(await page.content(), 'what a screenshot could show').not.toContain(hub.token);
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.getByRole('button', { name: 'Copy link' }).click();
+  await expect(page.getByTestId('message')).toHaveText('Link copied');
+  const link = await page.evaluate(() => navigator.clipboard.readText());
+  expect(link).not.toContain(hub.token);
   const cookies = await page.context().cookies();
   expect(cookies).toMatchObject([{ httpOnly: true, sameSite: 'Strict' }]);
   await page.reload();

@@ -1,5 +1,6 @@
 import { expect, type Page } from '@playwright/test';
-import { advance, idle, open, test } from './support.ts';
+import { test } from './recorded.ts';
+import { advance, idle, open } from './support.ts';
 
 interface Box {
   readonly x: number;
@@ -37,22 +38,23 @@ test('new data do not move a zoom; a double click shows all again', async ({ pag
   await open(page, hub);
   expect(await stepAt(page, 0.5)).toBeCloseTo(60, -1);
   await zoom(page, 0.1, 0.3);
-  const [left, right] = [await stepAt(page, 0.02), await stepAt(page, 0.98)];
+  const [left, right] = [await stepAt(page, 0.02), await stepAt(page, 0.97)];
   expect(left).toBeGreaterThan(8);
   expect(right).toBeLessThan(40);
   await advance(page, hub, 10);
-  expect([await stepAt(page, 0.02), await stepAt(page, 0.98)]).toEqual([left, right]);
+  expect([await stepAt(page, 0.02), await stepAt(page, 0.97)]).toEqual([left, right]);
   await page.mouse.dblclick((await plotBox(page)).x + 80, (await plotBox(page)).y + 60);
-  expect(await stepAt(page, 0.98)).toBeGreaterThan(120);
+  expect(await stepAt(page, 0.97)).toBeGreaterThan(120);
   await advance(page, hub, 10);
-  expect(await stepAt(page, 0.999)).toBe(140);
+  // The last pixels are the grip's that resizes the curves.
+  expect(await stepAt(page, 0.97)).toBeGreaterThan(133);
 });
 
 test('the cursor of one curve shows in the other, and the readout tells the values', async ({
   page,
-  hub,
+  recorded,
 }) => {
-  await open(page, hub);
+  await open(page, recorded);
   await stepAt(page, 0.5);
   const cursors = await page
     .locator('.u-cursor-x')
@@ -63,9 +65,9 @@ test('the cursor of one curve shows in the other, and the readout tells the valu
 
 test('smoothing and a logarithmic axis change the picture and the address', async ({
   page,
-  hub,
+  recorded,
 }) => {
-  await open(page, hub);
+  await open(page, recorded);
   const picture = (): Promise<string> =>
     page
       .locator('.uplot canvas')

@@ -8,7 +8,8 @@ import {
 } from './interventions_support.ts';
 import { visit as visitPlan } from './plan_support.ts';
 import { decodePng } from './png.ts';
-import { idle, kSmoke, test } from './support.ts';
+import { test } from './recorded.ts';
+import { idle, kSmoke } from './support.ts';
 
 // The picture of a view holds what the view shows.
 
@@ -45,12 +46,8 @@ test('a program, its name, and what a plan would change', kSmoke, async ({ page,
   expect(await colorsOf(page, page.getByTestId('plan-outcome'))).toBeGreaterThan(5);
 });
 
-test('the bars of probabilities', async ({ page, hub }) => {
-  hub.plan = {
-    number: 1,
-    entries: [{ point: 'Logits', compressor: { kind: 'topk', k: 10 } }, { point: 'InputTokens' }],
-  };
-  await page.goto(hub.url.replace('/#', '/?tab=text#'));
+test('the bars of probabilities', async ({ page, recorded }) => {
+  await page.goto(recorded.at('tab=text'));
   const bar = page.locator('td .bar').first();
   await expect(bar).toBeVisible();
   await idle(page);

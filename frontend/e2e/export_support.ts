@@ -2,11 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Page } from '@playwright/test';
-
-const kPython =
-  process.env.TT_PYTHON ?? fileURLToPath(new URL('../../.venv/bin/python3', import.meta.url));
+import { kPython } from './support.ts';
 
 export interface NpzArray {
   readonly dtype: string;

@@ -46,10 +46,12 @@ export const kPoints: readonly FakePoint[] = [
   { ...point('Logits', 23, 256, 'scores of the next token'), ...kOutside },
 ];
 
+export function pointNamed(name: string): FakePoint | undefined {
+  return kPoints.find((point) => point.name === name);
+}
+
 const kText =
-  'First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nSpeak, speak.\n\n' +
-  'First Citizen:\nYou are all resolved rather to die than to famish?\n\nAll:\nResolved. resolved.\n\n' +
-  "First Citizen:\nFirst, you know Caius Marcius is chief enemy to the people.\n\nAll:\nWe know't, we know't.\n";
+  'First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nSpeak, speak.\n\n';
 
 export function tokenAt(step: number, position: number): number {
   return kText.charCodeAt((position + step * 7) % kText.length);
@@ -64,14 +66,9 @@ export function tileValue(
   tile: number,
   tiles: number,
 ): number {
-  const x = token / kSequence;
-  const y = tile / tiles;
-  const text = tokenAt(step, token);
-  const wave = Math.sin(6.3 * (y * (layer + 1) + flag * 0.13)) * Math.cos(9 * x * y + step * 0.05);
-  const byToken = Math.sin(text * 1.7 + tile * 0.61 + flag) * (0.25 + 0.1 * layer);
-  const band = Math.exp(-(((y - 0.2 * layer) * 9) ** 2)) * (text === 10 ? 2.4 : 0.5);
-  const grain = (hash(token * 131 + tile * 7919 + step * 31 + layer * 17 + flag) - 0.5) * 0.35;
-  return (0.55 * wave + byToken + band + grain) * (0.5 + 0.22 * layer);
+  const wave = Math.sin((6.3 * tile * (layer + 1)) / tiles) * Math.cos(token / 20);
+  const grain = hash(token * 131 + tile * 7919 + step * 31 + layer * 17 + flag) - 0.5;
+  return (wave + grain) * (1.5 + 0.5 * layer);
 }
 
 function hash(n: number): number {
@@ -102,45 +99,9 @@ export function stepFacts(step: number): Readonly<Record<string, number>> {
   return facts;
 }
 
-/** The width of a row of `stats`: ten numbers and 48 bins. */
-export const kStatsWidth = 58;
-
-/** Number `index` of `stats`; the second row comes after the 48 bins. */
-export function statAt(layer: number, step: number, index: number): number {
-  const spread = 1 + 0.1 * layer + step / 1000;
-  const ten = [65536, 0.01 * layer + step / 1e4, spread, -5, 6, 256 * spread, 0.125, 0, 0, 0];
-  if (index >= kStatsWidth) return moreStats(layer, spread)[index - kStatsWidth] ?? Number.NaN;
-  return index < 10 ? ten[index] : Math.round(9000 * Math.exp(-(((index - 40 - layer) / 3) ** 2)));
-}
-
-/** Kurtosis, root mean square, then the least, mean and largest norm of a row and of a column. */
-function moreStats(layer: number, spread: number): readonly number[] {
-  const norms = [0.8 * spread, spread, 1.5 * spread];
-  return [3 + layer, spread, ...norms.map((each) => 16 * each), ...norms.map((each) => 32 * each)];
-}
-
-/** Rises over the steps on the first vector, and is flat on the others. */
-export function projectionAt(
-  layer: number,
-  step: number,
-  row: number,
-  token: number,
-  vector: number,
-): number {
-  const drift = vector === 0 ? (step / 100) * layer : 0.5 * layer;
-  return drift + 0.25 * Math.sin(token + layer) - row;
-}
-
-/** Causal, and looks back by `head` tokens. */
-export function attentionAt(
-  layer: number,
-  head: number,
-  query: number,
-  key: number,
-  step: number,
-): number {
-  if (key > query) return 0;
-  return Math.exp(-Math.abs(query - key - 3 * head) / (2 + layer)) * (0.6 + 0.2 * Math.cos(step));
+/** Number `i` of a record whose numbers no test reads as a picture. */
+export function numberAt(layer: number, step: number, i: number): number {
+  return layer + (i % 97) / 100 + step / 1000;
 }
 
 /** The best next token is the true one; the others follow in the alphabet. */
@@ -149,5 +110,5 @@ export function logitAt(
   token: number,
   rank: number,
 ): { readonly id: number; readonly value: number } {
-  return { id: tokenAt(step, token + 1) + rank, value: 12 - 1.5 * rank + 0.5 * Math.sin(token) };
+  return { id: tokenAt(step, token + 1) + rank, value: 12 - 0.5 * rank + 0.5 * Math.sin(token) };
 }

@@ -1,5 +1,4 @@
-import { kDerivedPaths, kParameters, kUpdateColumns, pointsOf } from './fake_derived.ts';
-import { kLayers, kPromptSet, kRunId, kSequence, kVectors } from './fake_data.ts';
+import { kLayers, kPoints, kPromptSet, kRunId, kSequence, kVectors } from './fake_data.ts';
 
 const kPaths: Readonly<Record<string, string>> = {
   HiddenStates: 'layers[n].output',
@@ -10,7 +9,6 @@ const kPaths: Readonly<Record<string, string>> = {
   RawAttentionScore: 'layers[n].attention.scores',
   FinalNorm: 'final_norm.output',
   Logits: 'logits',
-  ...kDerivedPaths,
 };
 
 const kNumbers: Readonly<Record<string, string>> = {
@@ -20,11 +18,10 @@ const kNumbers: Readonly<Record<string, string>> = {
 
 /** The facts of the synthetic run. */
 export function factsOf(plan: unknown, interventions?: unknown): Readonly<Record<string, unknown>> {
-  const points = pointsOf(plan).map(({ name, flag, features, text, layered, gradient, dims }) => ({
+  const points = kPoints.map(({ name, flag, features, text, layered, gradient, dims }) => ({
     ...{ name, flag, features, text, dims },
     path: kPaths[name],
     numbers: kNumbers[name] ?? 'activation',
-    ...(name === 'Updates' ? { parameters: kParameters, columns: kUpdateColumns } : {}),
     first_layer: layered ? 1 : 0,
     last_layer: layered ? kLayers : 0,
     placement: { tensor: 'replicate', pipeline: 'stage', data: 'shard(0)' },

@@ -1,15 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { kRunId, stepFacts } from './fake_data.ts';
-import { pointNamed } from './fake_derived.ts';
-import { factsOf } from './fake_facts.ts';
-import { encodeRecord } from './fake_record.ts';
-import {
-  type Entry,
-  evalRecordsOf,
-  recordsOf,
-  type StatValue,
-  type TileValue,
-} from './fake_tensors.ts';
+import { kRunId, pointNamed, stepFacts } from './fake_data.ts';
 import type { TrailLine } from './fake_trail.ts';
 
 /** What the fake hub's history is read from. */
@@ -17,83 +7,44 @@ export interface Past {
   /** The oldest step that is kept, and the newest. */
   readonly first: number;
   readonly last: number;
-  /** Steps of which no records are kept. */
-  readonly holes: ReadonlySet<number>;
-  readonly plan: { readonly number: number; readonly entries: readonly Entry[] };
-  readonly evaluates?: boolean;
-  readonly value: TileValue;
   readonly trail: readonly TrailLine[];
-  readonly stat: StatValue;
-}
-
-/** A recording that the fake hub offers beside its run. */
-export interface OtherPast extends Past {
-  readonly id: string;
-  readonly name: string;
+  /** Records of a step, of one point or of one entry of it. */
+  readonly recordsAt: (step: number, point: string, entry: string | null) => readonly Buffer[];
 }
 
 /** Answers GET /history and what lies below it, as docs/protocol.md says. */
-export function answerHistory(
-  url: URL,
-  own: Past | null,
-  others: readonly OtherPast[],
-  response: ServerResponse,
-): void {
+export function answerHistory(url: URL, past: Past | null, response: ServerResponse): void {
   const query = url.searchParams;
   const number = (name: string, otherwise: number): number => Number(query.get(name) ?? otherwise);
   if (url.pathname === '/history/runs') {
-    json(response, { runs: others.map(runOf) });
+    json(response, { runs: [] });
     return;
   }
-  if (own !== null && url.pathname === '/history/events') {
-    const later = own.trail.filter(({ id }) => id > number('after', 0));
-    json(response, later.slice(0, number('limit', 2000)));
-    return;
-  }
-  const run = query.get('run') ?? '';
-  const past = run === kRunId ? own : (others.find(({ id }) => id === run) ?? null);
   if (past === null) {
     response.writeHead(404).end('there is no such run here yet\n');
     return;
   }
   const first = Math.max(past.first, number('first', 1));
   const last = Math.min(past.last, number('last', past.last));
-  if (url.pathname === '/history') {
-    json(response, { run, first_step: past.first, last_step: past.last });
+  const steps = Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => first + i);
+  const point = query.get('point') ?? '';
+  if (url.pathname === '/history/events') {
+    const later = past.trail.filter(({ id }) => id > number('after', 0));
+    json(response, later.slice(0, number('limit', 2000)));
+  } else if (url.pathname === '/history') {
+    json(response, { run: kRunId, first_step: past.first, last_step: past.last });
   } else if (url.pathname === '/history/steps') {
-    json(response, range(first, last).slice(-number('limit', 2000)).map(stepFacts));
-  } else if (pointNamed(query.get('point') ?? '') === undefined) {
+    json(response, steps.slice(-number('limit', 2000)).map(stepFacts));
+  } else if (pointNamed(point) === undefined) {
     response.writeHead(400).end('the run has no such trace point\n');
   } else {
-    const steps = range(first, last).filter((step) => !past.holes.has(step));
-    const body = Buffer.concat(steps.flatMap((step) => recordsAt(past, run, step, query)));
+    const parts = steps.flatMap((step) => past.recordsAt(step, point, query.get('entry')));
     response.setHeader('Content-Type', 'application/octet-stream');
-    response.end(body);
+    response.end(Buffer.concat(parts));
   }
-}
-
-function runOf({ id, name, plan, first, last }: OtherPast): unknown {
-  return { id, name, facts: { ...factsOf(plan), id, name }, first_step: first, last_step: last };
-}
-
-function recordsAt(past: Past, id: string, step: number, query: URLSearchParams): Buffer[] {
-  const { plan, value, stat } = past;
-  const run = BigInt(`0x${id}`);
-  return plan.entries.flatMap((entry, index) => {
-    if (entry.point !== query.get('point')) return [];
-    if (String(index) !== (query.get('entry') ?? String(index))) return [];
-    const evaluated = past.evaluates === true ? evalRecordsOf(entry, step, value) : [];
-    return [...recordsOf(entry, step, value, stat), ...evaluated].map(({ fields, payload }) =>
-      encodeRecord({ run, sequence: 1, plan: plan.number, step, entry: index, ...fields }, payload),
-    );
-  });
 }
 
 function json(response: ServerResponse, value: unknown): void {
   response.setHeader('Content-Type', 'application/json');
   response.end(JSON.stringify(value));
-}
-
-function range(first: number, last: number): number[] {
-  return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => first + i);
 }

@@ -2,14 +2,14 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { answerAuth, hasCookie } from './fake_auth.ts';
-import { kLayers, kRunId, logitAt, statAt, stepFacts, tileValue } from './fake_data.ts';
+import { kLayers, kRunId, stepFacts, tileValue } from './fake_data.ts';
 import { factsOf } from './fake_facts.ts';
 import { sendFile } from './fake_files.ts';
-import { answerHistory, type OtherPast, type Past } from './fake_history.ts';
+import { answerHistory, type Past } from './fake_history.ts';
 import { FakeInterventions } from './fake_interventions.ts';
 import { encodeRecord } from './fake_record.ts';
 import { answerCheck, refusalOf } from './fake_plan.ts';
-import { type Entry, evalRecordsOf, recordsOf } from './fake_tensors.ts';
+import { type Entry, recordsOf } from './fake_tensors.ts';
 import { FakeTrail } from './fake_trail.ts';
 
 type Json = Record<string, unknown>;
@@ -41,10 +41,6 @@ export interface FakeHubOptions {
   readonly firstStep?: number;
   /** Without it steps come only from `advance`. */
   readonly intervalMs?: number;
-  /** Cells that are not finite: (layer, token, tile) -> value. */
-  readonly poison?: (layer: number, token: number, tile: number) => number | undefined;
-  /** Numbers of `stats` that are not the usual ones: (layer, step, index) -> value. */
-  readonly stat?: (layer: number, step: number, index: number) => number | undefined;
 }
 
 /** A stand-in for hub and trainer that speaks docs/protocol.md to viewers. */
@@ -60,16 +56,9 @@ export class FakeHub {
   noCheck: { readonly code: string; readonly message: string } | null = null;
   /** While set, `plan.check` waits: its answers are sent when this is called. */
   heldChecks: (() => void)[] | null = null;
-  /** Null while the run is live. */
-  replay: { paused: boolean; speed: number; first_step: number; last_step: number } | null = null;
-  /** Entries of the phase eval send something, too. */
-  evaluates = false;
-  /** What the model predicts. */
-  logit = logitAt;
-  /** Recordings that it was started with to compare. */
-  others: readonly OtherPast[] = [];
-  /** Steps that the history has no records of; null: it keeps nothing at all. */
-  holes: Set<number> | null = new Set();
+  keepsHistory = true;
+  /** Steps that the history has no records of. */
+  readonly holes = new Set<number>();
   readonly requests: { readonly method: string; readonly params: Json }[] = [];
   /** What `/history/events` tells. */
   readonly trail = new FakeTrail();
@@ -172,33 +161,28 @@ export class FakeHub {
     this.broadcast('state', this.state());
   }
 
-  /** Plays a recording from here on, paused. */
-  setReplay(first: number, last: number): void {
-    this.replay = { paused: true, speed: 1, first_step: first, last_step: last };
-    this.setPhase('replay');
-  }
-
   private state(): Json {
-    return { phase: this.phase, step: this.step, ...this.replay };
+    return { phase: this.phase, step: this.step };
   }
 
   private past(): Past | null {
-    const { plan, holes, evaluates, firstKept: first } = this;
-    if (holes === null) return null;
-    const last = this.replay?.last_step ?? this.step;
-    const { lines: trail } = this.trail;
-    const [value, stat] = [this.value.bind(this), this.stat.bind(this)];
-    return { first, last, holes, evaluates, plan, value, stat, trail };
+    if (!this.keepsHistory) return null;
+    return {
+      first: this.firstKept,
+      last: this.step,
+      trail: this.trail.lines,
+      recordsAt: (step, point, entry) =>
+        this.plan.entries.flatMap((each, index) => {
+          const isAsked = each.point === point && (entry ?? String(index)) === String(index);
+          if (!isAsked || this.holes.has(step)) return [];
+          return this.encoded(each, index, step, () => 1);
+        }),
+    };
   }
 
   /** What the wire carries for one tile, as float32. */
   value(...place: Parameters<typeof tileValue>): number {
-    const [, layer, , token, tile] = place;
-    return Math.fround(this.options.poison?.(layer, token, tile) ?? tileValue(...place));
-  }
-
-  stat(layer: number, step: number, index: number): number {
-    return this.options.stat?.(layer, step, index) ?? statAt(layer, step, index);
+    return Math.fround(tileValue(...place));
   }
 
   private tick(): void {
@@ -218,7 +202,7 @@ export class FakeHub {
     }
     if (path.startsWith('/history')) {
       const url = new URL(request.url ?? '/', 'http://hub');
-      if (hasCookie(request, this.token)) answerHistory(url, this.past(), this.others, response);
+      if (hasCookie(request, this.token)) answerHistory(url, this.past(), response);
       else response.writeHead(401).end();
       return;
     }
@@ -326,9 +310,6 @@ export class FakeHub {
     } else if (method === 'control.stop') {
       this.setPhase('stopped');
       done(boundary);
-    } else if (this.replay !== null) {
-      this.answerReplay(this.replay, method, params);
-      result({ step: this.step, ranks: 0 });
     } else if (method === 'control.pause') {
       this.setPhase('paused');
       done(boundary);
@@ -345,19 +326,6 @@ export class FakeHub {
       const reply = (value: unknown): void => done(value as { step: number });
       this.interventions.answer(method, params, { result: reply, error });
     }
-  }
-
-  private answerReplay(replay: NonNullable<FakeHub['replay']>, method: string, params: Json): void {
-    if (method === 'replay.seek') {
-      this.step = Number(params.step);
-      for (const viewer of this.viewers) this.sendRecords(viewer, this.step);
-    } else if (method === 'replay.speed') {
-      replay.speed = Number(params.speed);
-    } else {
-      replay.paused = method !== 'control.continue';
-    }
-    if (method === 'control.step') this.advance();
-    else this.broadcast('state', this.state());
   }
 
   private setPlan(
@@ -393,19 +361,28 @@ export class FakeHub {
 
   private sendRecords(viewer: Viewer, step: number): void {
     if (!viewer.watches) return;
-    const run = BigInt(`0x${kRunId}`);
-    const [value, stat] = [this.value.bind(this), this.stat.bind(this)];
-    const parts = this.plan.entries.flatMap((entry, index) => {
-      const evaluated = this.evaluates ? evalRecordsOf(entry, step, value) : [];
-      const records = [...recordsOf(entry, step, value, stat, this.logit), ...evaluated];
-      return records.flatMap(({ fields, payload }) => {
-        const stage = Math.floor((Math.max(0, fields.layer - 1) * this.stages) / kLayers);
-        const sequence = (this.sequences[stage] = (this.sequences[stage] ?? 0) + 1);
-        const about = { run, sequence, plan: this.plan.number, step, entry: index };
-        if (this.silent.has(stage)) return [];
-        return [encodeRecord({ ...about, pipelineRank: stage, ...fields }, payload)];
-      });
-    });
+    const sequenceOf = (stage: number): number | null => {
+      const sequence = (this.sequences[stage] = (this.sequences[stage] ?? 0) + 1);
+      return this.silent.has(stage) ? null : sequence;
+    };
+    const { entries } = this.plan;
+    const parts = entries.flatMap((each, index) => this.encoded(each, index, step, sequenceOf));
     if (parts.length > 0) viewer.socket.send(Buffer.concat(parts));
+  }
+
+  /** What an entry sends at a step; a record without a number is lost. */
+  private encoded(
+    entry: Entry,
+    index: number,
+    step: number,
+    sequenceOf: (stage: number) => number | null,
+  ): Buffer[] {
+    const about = { run: BigInt(`0x${kRunId}`), plan: this.plan.number, step, entry: index };
+    return recordsOf(entry, step, this.value.bind(this)).flatMap(({ fields, payload }) => {
+      const pipelineRank = Math.floor((Math.max(0, fields.layer - 1) * this.stages) / kLayers);
+      const sequence = sequenceOf(pipelineRank);
+      if (sequence === null) return [];
+      return [encodeRecord({ ...about, sequence, pipelineRank, ...fields }, payload)];
+    });
   }
 }

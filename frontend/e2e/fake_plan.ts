@@ -1,8 +1,6 @@
 // What the trainer thinks of a plan: refusals in its words, and the bytes that it would send.
 
-import { kPromptSet } from './fake_data.ts';
-import { pointNamed } from './fake_derived.ts';
-import { encodeRecord } from './fake_record.ts';
+import { kPromptSet, pointNamed } from './fake_data.ts';
 import { type Entry, recordsOf } from './fake_tensors.ts';
 
 export interface PlanRefusal {
@@ -57,14 +55,15 @@ export interface PlanEstimate {
   readonly bytes_per_step: number;
 }
 
+const kHeader = 128;
+
 /** Mean bytes and records of a training step, counted over a step at which all entries send. */
 export function estimateOf(entries: readonly Entry[]): PlanEstimate {
   const estimates = entries.map((entry) => {
     const every = (entry.every ?? 1) * (entry.prompts === undefined ? 1 : kPromptSet.interval);
     const sent = recordsOf(entry, every, () => 0);
-    const about = { run: 1n, sequence: 1, plan: 1, step: every, entry: 0 };
-    const sizes = sent.map(({ fields, payload }) => encodeRecord({ ...about, ...fields }, payload));
-    const bytes = sizes.reduce((sum, { length }) => sum + length, 0);
+    const sizes = sent.map(({ payload }) => kHeader + 8 * Math.ceil(payload.length / 8));
+    const bytes = sizes.reduce((sum, each) => sum + each, 0);
     return { bytes: bytes / every, records: sent.length / every };
   });
   return {

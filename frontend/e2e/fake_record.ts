@@ -19,16 +19,6 @@ export interface RecordFields {
   readonly features: number;
 }
 
-/** CRC-32C one bit at a time. */
-export function slowCrc32c(bytes: Uint8Array): number {
-  let crc = 0xffffffff;
-  for (const byte of bytes) {
-    crc ^= byte;
-    for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0x82f63b78 : 0);
-  }
-  return ~crc >>> 0;
-}
-
 const kFast = ((): Uint32Array => {
   const table = new Uint32Array(256);
   for (let i = 0; i < 256; i++) {

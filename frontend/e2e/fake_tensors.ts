@@ -1,19 +1,17 @@
-// Records of the synthetic run, entry by entry of the trace plan.
+// Records of the synthetic run, entry by entry of the trace plan. Tiles, tokens and predictions can be looked at;
+// of everything else the shape is that of a real run.
 
 import {
-  attentionAt,
   type FakePoint,
   kHeads,
   kLayers,
   kPromptSet,
   kSequence,
-  kStatsWidth,
   logitAt,
-  projectionAt,
-  statAt,
+  numberAt,
+  pointNamed,
   tokenAt,
 } from './fake_data.ts';
-import { derivedNumbers, pointNamed } from './fake_derived.ts';
 import type { RecordFields } from './fake_record.ts';
 
 export interface Entry {
@@ -46,9 +44,6 @@ export type TileValue = (
   tiles: number,
 ) => number;
 
-/** A number of `stats`, as the hub of a test wants it. */
-export type StatValue = (layer: number, step: number, index: number) => number;
-
 type Fields = Omit<RecordFields, 'run' | 'sequence' | 'plan' | 'step' | 'entry'>;
 export interface FakeRecord {
   readonly fields: Fields;
@@ -61,38 +56,25 @@ interface Numbers {
   readonly values: readonly number[];
 }
 
-/** What an entry sends at a step, layer by layer; nothing where it takes nothing. */
-export function recordsOf(
-  entry: Entry,
-  step: number,
-  value: TileValue,
-  stat: StatValue = statAt,
-  logit = logitAt,
-): FakeRecord[] {
+/** What an entry sends at a step, layer by layer; nothing where it takes nothing. All numbers are f32. */
+export function recordsOf(entry: Entry, step: number, value: TileValue): FakeRecord[] {
   if (entry.enabled === false || step % (entry.every ?? 1) !== 0) return [];
   const point = pointNamed(entry.point);
   if (point === undefined) throw new Error(entry.point);
   if (entry.prompts !== undefined && step % kPromptSet.interval !== 0) return [];
-  if (point.features === 0) return [tokensOf(entry, step)];
-  const layers = point.layered ? layersOf(entry.layers) : [0];
-  return layers.map((layer) => {
-    const numbers = numbersOf(entry, point, layer, step, value, stat, logit);
-    const dtype = kDtypes[entry.dtype ?? 'f32'];
-    const { shape, compressor, values } = numbers;
-    const about = { point: point.flag, layer, features: point.features, dtype, compressor, shape };
-    const payload = encodeNumbers(values, dtype, shape.at(-1) ?? 1);
-    return { fields: { ...about, ...passOf(entry), direction: directionOf(entry) }, payload };
+  if (point.features === 0) return [tokensOf(step)];
+  const direction = entry.direction === 'gradient' ? 1 : 0;
+  const pass = entry.prompts === undefined ? { phase: 0 } : { phase: 1, promptSet: 1 };
+  const about = { point: point.flag, features: point.features, dtype: 2, direction, ...pass };
+  return (point.layered ? layersOf(entry.layers) : [0]).map((layer) => {
+    const { values, ...form } = numbersOf(entry, point, layer, step, value);
+    const payload = Buffer.from(Float32Array.from(values).buffer);
+    return { fields: { ...about, layer, ...form }, payload };
   });
 }
 
-const kEvalInterval = 20;
-
-/** What an entry sends of an evaluation: as of training, but every tile is less by 1. */
-export function evalRecordsOf(entry: Entry, step: number, value: TileValue): FakeRecord[] {
-  if (entry.phases?.includes('eval') !== true || step % kEvalInterval !== 0) return [];
-  const records = recordsOf(entry, step, (...place) => value(...place) - 1);
-  return records.map((record) => ({ ...record, fields: { ...record.fields, phase: 1 } }));
-}
+/** The width of a row of `stats`: ten numbers and 48 bins. */
+const kStatsWidth = 58;
 
 function numbersOf(
   entry: Entry,
@@ -100,116 +82,43 @@ function numbersOf(
   layer: number,
   step: number,
   value: TileValue,
-  stat: StatValue,
-  logit: typeof logitAt,
 ): Numbers {
   const kind = entry.compressor?.kind ?? (point.name === 'Logits' ? 'topk' : 'tile');
-  const [first, end] = entry.tokens ?? [0, kSequence];
-  const tokens = range(first, end);
-  const derived = kind === 'stats' ? undefined : derivedNumbers(entry, layer, step);
-  if (derived !== undefined) return derived;
-  if (point.name === 'RawAttentionScore') return attention(layer, step, tokens);
+  const tokens = range(...(entry.tokens ?? [0, kSequence]));
+  const filled = (compressor: number, ...shape: number[]): Numbers => {
+    const length = shape.reduce((product, each) => product * each, 1);
+    return { shape, compressor, values: range(0, length).map((i) => numberAt(layer, step, i)) };
+  };
+  if (point.name === 'RawAttentionScore') return filled(0, 1, kHeads, tokens.length, kSequence);
   switch (kind) {
     case 'stats':
-      return {
-        shape: [2, kStatsWidth],
-        compressor: 3,
-        values: range(0, 2 * kStatsWidth).map((i) => stat(layer, step, i)),
-      };
-    case 'empty':
-      return { shape: [1, kSequence, 0], compressor: 2, values: [] };
+      return filled(3, 2, kStatsWidth);
     case 'projection':
-      return projection(entry, layer, step, tokens);
+      return filled(4, 1, tokens.length, entry.compressor?.vectors?.length ?? 1);
     case 'topk':
-      return topK(step, tokens, entry.compressor?.k ?? 10, logit);
+      return topK(step, tokens, entry.compressor?.k ?? 10);
     default: {
       const tiles = kind === 'none' ? point.features : (entry.compressor?.tiles ?? 64);
       const values = tokens.flatMap((token) =>
         range(0, tiles).map((tile) => value(point.flag, layer, step, token, tile, tiles)),
       );
-      const compressor = kind === 'none' ? 0 : 1;
-      return { shape: [1, tokens.length, tiles], compressor, values };
+      return { shape: [1, tokens.length, tiles], compressor: kind === 'none' ? 0 : 1, values };
     }
   }
 }
 
-function attention(layer: number, step: number, queries: readonly number[]): Numbers {
-  const values = range(0, kHeads).flatMap((head) =>
-    queries.flatMap((query) =>
-      range(0, kSequence).map((key) => attentionAt(layer, head, query, key, step)),
-    ),
-  );
-  return { shape: [1, kHeads, queries.length, kSequence], compressor: 0, values };
-}
-
-function projection(entry: Entry, layer: number, step: number, tokens: readonly number[]): Numbers {
-  const vectors = entry.compressor?.vectors?.length ?? 1;
-  const prompts = entry.prompts === undefined ? 1 : kPromptSet.prompts.length;
-  const length = entry.prompts === undefined ? tokens.length : longestPrompt();
-  const values = range(0, prompts).flatMap((row) =>
-    range(0, length).flatMap((token) =>
-      range(0, vectors).map((vector) => projectionAt(layer, step, row, token, vector)),
-    ),
-  );
-  return { shape: [prompts, length, vectors], compressor: 4, values };
-}
-
-function topK(step: number, tokens: readonly number[], k: number, logit: typeof logitAt): Numbers {
-  const ranks = tokens.flatMap((token) => range(0, k).map((rank) => ({ token, rank })));
-  const best = ranks.map(({ token, rank }) => logit(step, token, rank));
+function topK(step: number, tokens: readonly number[], k: number): Numbers {
+  const best = tokens.flatMap((token) => range(0, k).map((rank) => logitAt(step, token, rank)));
   const values = [...best.map(({ value }) => value), ...best.map(({ id }) => id)];
   return { shape: [2, 1, tokens.length, k], compressor: 5, values };
 }
 
-function tokensOf(entry: Entry, step: number): FakeRecord {
-  const prompted = entry.prompts !== undefined;
-  const length = prompted ? longestPrompt() : kSequence;
-  const rows = prompted
-    ? kPromptSet.prompts.map((text) => range(0, length).map((i) => text.charCodeAt(i) || 0))
-    : [range(0, length).map((i) => tokenAt(step, i))];
-  const positions = rows.map(() => range(0, length));
-  const payload = Buffer.from(Int32Array.from([...rows.flat(), ...positions.flat()]).buffer);
-  const shape = [2, rows.length, length];
-  const about = { point: 8, layer: 0, features: 0, dtype: 5, compressor: 0, shape };
-  return { fields: { ...about, ...passOf(entry) }, payload };
-}
-
-function passOf(entry: Entry): { readonly phase: number; readonly promptSet: number } {
-  return entry.prompts === undefined ? { phase: 0, promptSet: 0 } : { phase: 1, promptSet: 1 };
-}
-
-function directionOf(entry: Entry): number {
-  return entry.direction === 'gradient' ? 1 : 0;
-}
-
-const kDtypes: Readonly<Record<string, number>> = { f64: 1, f32: 2, u8: 7, bf16: 4 };
-
-/** f64, f32, bf16, and u8 with offset and scale of every line before the codes. */
-function encodeNumbers(values: readonly number[], dtype: number, columns: number): Buffer {
-  if (dtype === 1) return Buffer.from(Float64Array.from(values).buffer);
-  if (dtype === 2) return Buffer.from(Float32Array.from(values).buffer);
-  if (dtype === 4) {
-    const bits = new Uint32Array(Float32Array.from(values).buffer);
-    return Buffer.from(Uint16Array.from(bits, (each) => (each + 0x8000) >>> 16).buffer);
-  }
-  const lines = values.length / columns;
-  const out = Buffer.alloc(8 * lines + values.length);
-  for (let line = 0; line < lines; line++) {
-    const part = values.slice(line * columns, (line + 1) * columns);
-    const offset = Math.min(...part);
-    const scale = (Math.max(...part) - offset) / 252;
-    out.writeFloatLE(offset, 8 * line);
-    out.writeFloatLE(scale, 8 * line + 4);
-    part.forEach((value, i) => {
-      const code = scale === 0 ? 0 : Math.round((value - offset) / scale);
-      out.writeUInt8(code, 8 * lines + line * columns + i);
-    });
-  }
-  return out;
-}
-
-function longestPrompt(): number {
-  return Math.max(...kPromptSet.prompts.map((text) => text.length));
+function tokensOf(step: number): FakeRecord {
+  const places = range(0, kSequence);
+  const ids = places.map((place) => tokenAt(step, place));
+  const about = { point: 8, layer: 0, features: 0, dtype: 5, compressor: 0, phase: 0 };
+  const payload = Buffer.from(Int32Array.from([...ids, ...places]).buffer);
+  return { fields: { ...about, shape: [2, 1, kSequence] }, payload };
 }
 
 function layersOf(text: string | undefined): number[] {

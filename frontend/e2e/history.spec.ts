@@ -1,21 +1,18 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect } from '@playwright/test';
-import { kLayers } from './fake_data.ts';
+import { kLayers, kTiles, kTokens, test } from './recorded.ts';
 import {
   advance,
   choose,
+  digits,
   hoverTile,
   idle,
   kSmoke,
-  numbersOf,
   open,
   openPlan,
   spotOf,
-  test,
   tipValue,
 } from './support.ts';
-
-const kHidden = 7;
 
 test('the loss curve shows all of the run, not only what the hub repeats', async ({
   page,
@@ -26,44 +23,41 @@ test('the loss curve shows all of the run, not only what the hub repeats', async
   await expect.poll(() => page.evaluate(() => window.__tt?.app.series.all.length)).toBe(2500);
 });
 
-test('a step that the page does not hold comes from the history', async ({ page, hub }) => {
-  await open(page, hub);
+test('a step that the page does not hold comes from the history', async ({ page, recorded }) => {
+  await open(page, recorded);
   const source = page.getByTestId('step-source');
   await expect(source).toHaveText('');
   await page.getByLabel('One captured step back').click();
-  await expect(page.getByTestId('shown-step')).toHaveText('step 119');
+  await expect(page.getByTestId('shown-step')).toHaveText('step 29');
   await expect(source).toContainText('Fetched from history');
-  await page.getByLabel('Shown step, of the steps in').fill('40');
-  await expect(page.getByTestId('shown-step')).toHaveText('step 40');
+  await page.getByLabel('Shown step, of the steps in').fill('10');
+  await expect(page.getByTestId('shown-step')).toHaveText('step 10');
   await expect(source).toContainText('Fetched from history');
   await idle(page);
-  await hoverTile(page, 9, 30);
-  const sent = hub.value(kHidden, 1, 40, 30, 9, 64);
-  expect(await tipValue(page)).toBe(Number(sent.toPrecision(7)));
-  await expect(page.getByTestId('tip')).toContainText('id ');
+  await hoverTile(page, 5, 17, kTiles, kTokens);
+  expect(await tipValue(page)).toBe(digits(recorded.expected.tile(1, 10, 17, 5)));
+  await expect(page.getByTestId('tip')).toContainText(`id ${recorded.expected.token(10, 17)}`);
   await page.screenshot({ path: 'test-results/fetched.png' });
   await page.getByTestId('follow').click();
-  await expect(page.getByTestId('shown-step')).toHaveText('step 120');
+  await expect(page.getByTestId('shown-step')).toHaveText('step 30');
   await expect(source).toHaveText('');
 });
 
-test('a curve over the steps begins before the page came', async ({ page, hub }) => {
-  const [first, last] = [101, 120];
-  hub.firstKept = first;
-  await open(page, hub);
+test('a curve over the steps begins before the page came', async ({ page, recorded }) => {
+  await open(page, recorded);
   await choose(page, 'over steps');
   const map = page.getByTestId('over-map');
-  const columns = last - first + 1;
+  const columns = 30;
   await expect(page.getByLabel(`of ${kLayers} layers at ${columns} steps`)).toBeVisible();
-  await map.hover({ position: await spotOf(map, 1, 105 - first, kLayers, columns) });
-  const numbers = numbersOf(hub, 2, 105);
+  await map.hover({ position: await spotOf(map, 1, 4, kLayers, columns) });
+  const numbers = recorded.expected.values('tiles', 2, 5);
   const mean = numbers.reduce((sum, each) => sum + each, 0) / numbers.length;
   expect(await tipValue(page)).toBeCloseTo(mean, 6);
-  await expect(page.getByTestId('tip')).toContainText('105');
+  await expect(page.getByTestId('tip')).toContainText('5');
 });
 
 test('a step that nobody keeps is shown as a gap', kSmoke, async ({ page, hub }) => {
-  hub.holes?.add(118);
+  hub.holes.add(118);
   await open(page, hub);
   await page.locator('body').press('ArrowLeft');
   await expect(page.getByTestId('shown-step')).toHaveText('step 119');
@@ -77,7 +71,7 @@ test('a step that nobody keeps is shown as a gap', kSmoke, async ({ page, hub })
 });
 
 test('without a history the page goes through what it holds', async ({ page, hub }) => {
-  hub.holes = null;
+  hub.keepsHistory = false;
   await open(page, hub);
   await expect(page.getByLabel('One captured step back')).toBeDisabled();
   await advance(page, hub, 2);
@@ -93,49 +87,47 @@ test('what was taken is acknowledged', async ({ page, hub }) => {
   await expect.poll(() => hub.acknowledged).toBe(7);
 });
 
-test('a replay is moved, sped up and stepped; its plan stays', async ({ page, hub }) => {
-  hub.step = 50;
-  hub.setReplay(1, 300);
-  await open(page, hub);
+test('a replay is moved, sped up and stepped; its plan stays', async ({ page, recorded }) => {
+  await open(page, recorded);
   await expect(page.getByTestId('chip')).toHaveText('replay, paused');
   await openPlan(page);
   await expect(page.getByTestId('apply')).toBeDisabled();
   await expect(page.getByTestId('plan-access')).toContainText('cannot be traced again');
   await expect(page.getByTestId('plan-claim')).toHaveCount(0);
   await page.getByTestId('tab-tensors').click();
-  await page.getByTestId('speed').selectOption('2');
+  await page.getByTestId('speed').selectOption('0.1');
   await expect(page.getByTestId('holder')).toContainText('you');
   await expect(page.getByTestId('stop')).toHaveCount(0);
   const shown = page.getByTestId('shown-step');
-  await page.getByTestId('seek').fill('200');
-  await expect(shown).toHaveText('step 200');
+  await page.getByTestId('seek').fill('20');
+  await expect(shown).toHaveText('step 20');
   await page.getByTestId('seek').press('ArrowRight');
-  await expect(shown).toHaveText('step 201');
-  await page.getByTestId('seek').fill('12');
-  await expect(shown).toHaveText('step 12');
-  await expect(page.getByTestId('step')).toHaveText(/12\s*\/\s*300/);
+  await expect(shown).toHaveText('step 21');
+  await page.getByTestId('seek').fill('6');
+  await expect(shown).toHaveText('step 6');
+  await expect(page.getByTestId('step')).toHaveText(/6\s*\/\s*40/);
   await page.getByTestId('step-once').click();
-  await expect(shown).toHaveText('step 13');
-  await expect(page.getByTestId('message')).toHaveText('Step 13 done');
+  await expect(shown).toHaveText('step 7');
+  await expect(page.getByTestId('message')).toHaveText('Step 7 done');
   await page.getByTestId('pause').click();
-  await expect(page.getByTestId('chip')).toHaveText('replay, 2×');
+  await expect(page.getByTestId('chip')).toHaveText('replay, 0.1×');
+  await expect(shown).toHaveText('step 8', { timeout: 10_000 });
   await page.screenshot({ path: 'test-results/replay.png' });
-  const asked = hub.requests.filter(({ method }) => method.startsWith('replay.'));
-  expect(asked[0]).toEqual({ method: 'replay.speed', params: { speed: 2 } });
-  expect(asked[1]).toEqual({ method: 'replay.seek', params: { step: 200 } });
 });
 
-test('the curves of a replay are whole, however it is moved', async ({ page, hub }) => {
-  hub.step = 0;
-  hub.setReplay(1, 300);
-  await open(page, hub);
-  const length = (): Promise<number | undefined> =>
-    page.evaluate(() => window.__tt?.app.series.all.length);
-  await expect.poll(length).toBe(300);
-  await page.getByTestId('step-once').click();
-  await expect(page.getByTestId('shown-step')).toHaveText('step 1');
-  await idle(page);
-  expect(await length()).toBe(300);
+test.describe('from the first step', () => {
+  test.use({ firstStep: 1 });
+
+  test('the curves of a replay are whole, however it is moved', async ({ page, recorded }) => {
+    await open(page, recorded);
+    const length = (): Promise<number | undefined> =>
+      page.evaluate(() => window.__tt?.app.series.all.length);
+    await expect.poll(length).toBe(40);
+    await page.getByTestId('step-once').click();
+    await expect(page.getByTestId('shown-step')).toHaveText('step 2');
+    await idle(page);
+    expect(await length()).toBe(40);
+  });
 });
 
 test('stop asks first, and only the holder of control sees it', async ({ page, hub }) => {
@@ -192,11 +184,9 @@ test('an entry that is off is shown so, and is switched on again', async ({ page
 });
 
 for (const colorScheme of ['dark', 'light'] as const) {
-  test(`no serious finding of axe in a replay, ${colorScheme}`, async ({ page, hub }) => {
+  test(`no serious finding of axe in a replay, ${colorScheme}`, async ({ page, recorded }) => {
     await page.emulateMedia({ colorScheme });
-    hub.step = 50;
-    hub.setReplay(1, 300);
-    await open(page, hub);
+    await open(page, recorded);
     await page.getByLabel('One captured step back').click();
     await expect(page.getByTestId('step-source')).toContainText('Fetched from history');
     await page.screenshot({ path: `test-results/replay-${colorScheme}.png` });

@@ -1,6 +1,7 @@
 import { expect, type Locator } from '@playwright/test';
 import { apply, asked, kSteer, type, visit } from './interventions_support.ts';
-import { kSmoke, test } from './support.ts';
+import { kSpike, test } from './recorded.ts';
+import { kSmoke } from './support.ts';
 
 // Programs in force: sliders, reverting, events, saved values, who may.
 
@@ -24,8 +25,8 @@ test('50 fast moves of a slider: one request at a time, and the last value stays
   await expect(page.getByTestId('dial-step-alpha')).toHaveText('from step 121');
   const sent = (): unknown[] => asked(hub, 'intervention.set').map(({ value }) => value);
   await expect.poll(sent).toEqual([0.2, 10]);
-  expect(hub.interventions.mostSets).toBe(1);
   await expect.poll(() => hub.interventions.programs[0].parameters[0].value).toBe(10);
+  expect(hub.interventions.mostSets).toBe(1);
   await slider.press('ArrowRight');
   await expect(field).toHaveValue('10.1');
   // A number between two places of the slider.
@@ -40,6 +41,8 @@ test('50 fast moves of a slider: one request at a time, and the last value stays
   );
   await slider.press('ArrowRight');
   await expect(page.getByTestId('program-steer').getByRole('alert')).toHaveCount(0);
+  await expect.poll(() => asked(hub, 'intervention.set').at(-1)?.value).toBe(9.6);
+  await expect.poll(() => hub.interventions.programs[0].parameters[0].value).toBe(9.6);
   // Another page turns it: the slider follows.
   const [program] = hub.interventions.programs;
   const parameters = [{ ...program.parameters[0], value: 3 }];
@@ -154,29 +157,23 @@ test('while another holds control all is shown and nothing can be done', async (
   for (const control of locked) await expect(control).toBeEnabled();
 });
 
-test('a replay shows the programs and their counters; its buttons are off', async ({
-  page,
-  hub,
-}) => {
-  hub.setReplay(1, 300);
-  await visit(page, hub);
-  const recorded = { name: 'steer', text: kSteer, since: 13, saves: [], keep: false };
-  const parameters = [{ name: 'alpha', value: 4, min: 0, max: 20 }];
-  const writes = [{ place: 'layers[2].output' }];
-  hub.interventions.become([{ ...recorded, parameters, writes }], 'apply');
-  hub.interventions.stepped(120);
-  const card = page.getByTestId('program-steer');
-  await expect(card).toContainText('first seen active at step 120 on 2/2 ranks');
-  await expect(page.getByTestId('interventions-access')).toHaveText(
-    /^A recording does not run the model/,
-  );
-  await expect(page.getByRole('slider', { name: 'alpha of steer' })).toBeDisabled();
-  await expect(page.getByTestId('revert-all')).toBeDisabled();
-  await type(page, kSteer);
-  await expect(page.getByTestId('program-verdict')).toHaveText(
-    'Not checked: a recording cannot run programs.',
-  );
-  expect(asked(hub, 'intervention.check')).toEqual([]);
+test.describe('a replay', () => {
+  test.use({ firstStep: kSpike - 1 });
+
+  test('shows the programs and their counters; its buttons are off', async ({ page, recorded }) => {
+    await page.goto(recorded.at('tab=interventions'));
+    const card = page.getByTestId('program-spike');
+    await expect(card).toContainText('This page has not seen this program act yet.');
+    await recorded.advance();
+    await expect(card).toContainText(`first seen active at step ${kSpike} on 2/2 ranks`);
+    await expect(page.getByTestId('interventions-access')).toHaveText(
+      /^A recording does not run the model/,
+    );
+    await expect(page.getByRole('slider', { name: 'factor of spike' })).toBeDisabled();
+    await expect(page.getByTestId('revert-all')).toBeDisabled();
+    await type(page, kSteer);
+    await expect(page.getByTestId('program-verdict')).toHaveText('Not checked: a recording cannot run programs.');
+  });
 });
 
 test('what is in force is known to a page that comes later', async ({ page, hub, context }) => {

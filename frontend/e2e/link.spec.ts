@@ -1,34 +1,17 @@
 import { writeFile } from 'node:fs/promises';
 import { type BrowserContext, expect, type Page } from '@playwright/test';
-import { kLayers } from './fake_data.ts';
-import type { FakeHub } from './fake_hub.ts';
-import type { Entry } from './fake_tensors.ts';
 import { farthest } from './png.ts';
-import { idle, spotOf, test } from './support.ts';
+import { kLayers, kTiles, kTokens, test } from './recorded.ts';
+import { idle, spotOf } from './support.ts';
 
 // UX-6: the copied link shows the same pixels in a browser that was never here.
-
-const kEntries: readonly Entry[] = [
-  { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 } },
-  { point: 'HiddenStates', compressor: { kind: 'stats' } },
-  { point: 'HiddenStates', compressor: { kind: 'projection', vectors: ['evil', 'sycophancy'] } },
-  { point: 'RawAttentionScore', tokens: [0, 48] },
-  { point: 'Logits', compressor: { kind: 'topk', k: 5 } },
-  { point: 'LogitLens', compressor: { kind: 'topk', k: 5 } },
-  { point: 'attention.entropy', compressor: { kind: 'none' } },
-  { point: 'mlp.contribution', compressor: { kind: 'none' } },
-  { point: 'Updates', compressor: { kind: 'none' } },
-  { point: 'HiddenStates', compressor: { kind: 'top_tokens', columns: [3, 17], k: 5 } },
-  { point: 'Embedding', compressor: { kind: 'stats' } },
-  { point: 'InputTokens' },
-];
 
 const kPickWait = { timeout: 10_000 };
 
 /** Pins a cell of a map with layers down. */
 async function pinOn(page: Page, testid: string, row: number, col: number): Promise<void> {
   const map = page.getByTestId(testid);
-  await map.click({ position: await spotOf(map, row, col, kLayers) });
+  await map.click({ position: await spotOf(map, row, col, kLayers, kTokens) });
   await expect(page.getByTestId('pin')).toBeVisible();
 }
 
@@ -76,7 +59,7 @@ const kViews: readonly {
   {
     name: 'projection',
     reach: async (page) => {
-      await page.getByTestId('point').selectOption('HiddenStates · projection');
+      await page.getByTestId('point').selectOption('HiddenStates · probes · projection');
       await page.getByTestId('vector').selectOption('sycophancy');
       await page.getByRole('button', { name: 'mean', exact: true }).click();
     },
@@ -94,7 +77,7 @@ const kViews: readonly {
     name: 'a pinned map',
     reach: async (page) => {
       const map = page.getByTestId('tile-map');
-      await map.click({ position: await spotOf(map, 17, 70, 64) });
+      await map.click({ position: await spotOf(map, 5, 17, kTiles, kTokens) });
       await expect(page.getByTestId('pin')).toBeVisible();
     },
   },
@@ -120,8 +103,10 @@ const kViews: readonly {
     reach: async (page) => {
       await page.getByTestId('point').selectOption('LogitLens');
       await page.getByRole('button', { name: 'entropy', exact: true }).click();
-      await page.locator('#lens-2-250').click();
+      await page.locator('#lens-2-30').click();
       await expect(page.getByTestId('pin')).toBeVisible();
+      // The pin takes room: its cell is brought into sight again.
+      await page.getByTestId('lens-grid').press('End');
     },
   },
   {
@@ -132,7 +117,7 @@ const kViews: readonly {
         .getByTestId('head-grid')
         .getByRole('button', { name: /^L3, head 2/ })
         .click();
-      await pinOn(page, 'health-map', 1, 30);
+      await pinOn(page, 'health-map', 1, 20);
     },
   },
   {
@@ -140,7 +125,7 @@ const kViews: readonly {
     reach: async (page) => {
       await page.getByTestId('point').selectOption('mlp.contribution');
       await page.getByTestId('contributions').getByRole('button').nth(2).click();
-      await pinOn(page, 'contribution-map', 2, 40);
+      await pinOn(page, 'contribution-map', 2, 24);
     },
   },
   {
@@ -170,15 +155,15 @@ const kViews: readonly {
     reach: async (page) => {
       await page.getByTestId('tab-compare').click();
       await page.getByTestId('layer').selectOption('2');
-      await page.getByTestId('step-B').fill('40');
+      await page.getByTestId('step-B').fill('20');
       await page.getByTestId('step-B').press('Enter');
-      await expect(page.getByRole('heading', { name: 'B, step 40: L2' })).toBeVisible(kPickWait);
+      await expect(page.getByRole('heading', { name: 'B, step 20: L2' })).toBeVisible(kPickWait);
     },
   },
   {
     name: 'the past',
     reach: async (page) => {
-      await page.getByLabel('Shown step, of the steps in').fill('60');
+      await page.getByLabel('Shown step, of the steps in').fill('10');
       await expect(page.getByTestId('step-source')).toContainText('Fetched');
     },
   },
@@ -189,15 +174,17 @@ const kViews: readonly {
 async function picture(page: Page): Promise<Buffer> {
   await page.mouse.move(2, 2);
   await page.evaluate(() => (document.activeElement as HTMLElement | null)?.blur());
-  // The hub is asked what the plan costs a moment after it is shown.
-  const estimate = page.getByTestId('plan-estimate');
-  if (await estimate.isVisible()) await expect(estimate).not.toContainText('–');
-  await expect(page.locator('[data-testid="plan-estimate"].stale')).toHaveCount(0);
   // What was hovered or pressed before is painted anew as a whole.
   await page.setViewportSize({ width: 1200, height: 700 });
   await idle(page);
   await page.setViewportSize({ width: 1280, height: 720 });
   await idle(page);
+  // A table that was sorted is laid out anew, too.
+  await page.evaluate(() => {
+    document.body.style.display = 'none';
+    document.body.getBoundingClientRect();
+    document.body.style.display = '';
+  });
   await idle(page);
   // What came and how late is another number at every look; it is told once a second.
   if (await page.getByTestId('run-state').isVisible()) {
@@ -208,18 +195,17 @@ async function picture(page: Page): Promise<Buffer> {
   return page.screenshot({ mask, animations: 'disabled' });
 }
 
-async function visit(context: BrowserContext, hub: FakeHub, url: string): Promise<Page> {
+async function visit(context: BrowserContext, url: string): Promise<Page> {
   const page = await context.newPage();
-  await page.goto(`${url}#token=${hub.token}`);
-  await expect(page.getByTestId('chip')).toHaveText('live');
-  await expect.poll(() => page.evaluate(() => window.__tt?.app.series.all.length)).toBe(120);
+  await page.goto(url);
+  await expect(page.getByTestId('chip')).toHaveText('replay, paused');
+  await expect.poll(() => page.evaluate(() => window.__tt?.app.series.all.length)).toBe(40);
   await idle(page);
   return page;
 }
 
 for (const { name, reach } of kViews) {
-  test(`the link of ${name} shows the same pixels elsewhere`, async ({ browser, hub }) => {
-    hub.plan = { number: 1, entries: kEntries };
+  test(`the link of ${name} shows the same pixels elsewhere`, async ({ browser, recorded }) => {
     const kOptions = {
       viewport: { width: 1280, height: 720 },
       colorScheme: 'dark',
@@ -229,23 +215,22 @@ for (const { name, reach } of kViews) {
       ...kOptions,
       permissions: ['clipboard-read', 'clipboard-write'],
     });
-    const page = await visit(here, hub, hub.url.split('#')[0]);
+    const page = await visit(here, recorded.url);
     await reach(page);
     await idle(page);
     await page.getByRole('button', { name: 'Copy link' }).click();
     await expect(page.getByTestId('message')).toHaveText('Link copied');
     const link = await page.evaluate(() => navigator.clipboard.readText());
-    expect(link).not.toContain(hub.token);
     const there = await browser.newContext(kOptions);
     // Its reader prefers other curves.
     await there.addInitScript(() =>
       localStorage.setItem('tensor-tracer.preferences', '{"smoothing":0.3,"logX":true}'),
     );
-    const other = await visit(there, hub, link);
+    const other = await visit(there, link);
     if (name === 'compare') {
-      await expect(other.getByRole('heading', { name: 'B, step 40: L2' })).toBeVisible(kPickWait);
+      await expect(other.getByRole('heading', { name: 'B, step 20: L2' })).toBeVisible(kPickWait);
       await expect(other.getByTestId('side-B')).toContainText('from history');
-      await expect(other.getByLabel('Step of B', { exact: true })).toHaveValue('40');
+      await expect(other.getByLabel('Step of B', { exact: true })).toHaveValue('20');
     }
     const [first, second] = [await picture(page), await picture(other)];
     if (!first.equals(second)) {

@@ -1,6 +1,7 @@
-import { expect } from '@playwright/test';
-import { showView } from './all_views.ts';
-import { idle, open, test, watch } from './support.ts';
+import { expect, type Page } from '@playwright/test';
+import { showLive, showRecorded } from './all_views.ts';
+import { test } from './recorded.ts';
+import { idle, open, watch } from './support.ts';
 
 // Panels that fold and resize, the one large number, and empty states that act.
 
@@ -52,59 +53,85 @@ test('the curves and each panel fold, and stay so', async ({ page, hub }) => {
   expect(new URL(page.url()).search).toBe('');
 });
 
-const kSplits: readonly (readonly [view: string, split: string, holds: string])[] = [
+type Part = readonly [view: string, part: string, holds: string];
+const kLiveSplits: readonly Part[] = [
   ['plan', 'presets', '[data-testid="plan-presets"]'],
   ['plan', 'entry', '[data-testid="entry-form"]'],
   ['interventions', 'programs', '[data-testid="revert-all"]'],
   ['interventions', 'preview', '[aria-label="Preview"]'],
+];
+const kRecordedSplits: readonly Part[] = [
   ['predictions', 'predictions', '[data-testid="predictions"]'],
   ['statistics', 'histogram', '[data-testid="histogram"]'],
   ['lens', 'lens', '[aria-label="Predictions of the chosen cell"]'],
   ['pinned cell', 'pin', '[data-testid="pin"]'],
 ];
-for (const [view, split, holds] of kSplits) {
-  test(`in ${view}, the side ${split} resizes and folds, and stays so`, async ({ page, hub }) => {
-    await showView(page, hub, view);
-    const grip = page.getByTestId(`split-${split}`);
-    const held = page.locator(holds);
-    const width = async (): Promise<number> => (await held.boundingBox())?.width ?? 0;
-    const before = await width();
-    await grip.focus();
-    const edge = (await grip.boundingBox())?.x ?? 0;
-    const outwards = edge > ((await held.boundingBox())?.x ?? 0) ? 'ArrowRight' : 'ArrowLeft';
-    for (let i = 0; i < 3; i++) await page.keyboard.press(outwards);
-    await expect.poll(async () => (await width()) - before).toBeGreaterThan(15);
-    const after = await width();
-    await page.reload();
-    await idle(page);
-    await expect.poll(async () => Math.abs((await width()) - after)).toBeLessThan(3);
-    await page.getByTestId(`fold-${split}`).click();
-    await expect(held).toHaveCount(0);
-    await page.reload();
-    await idle(page);
-    await expect(page.getByTestId(`fold-${split}`)).toHaveAttribute('aria-expanded', 'false');
-    await expect(held).toHaveCount(0);
-    await page.getByTestId(`fold-${split}`).click();
-    await expect(held).toBeVisible();
+
+async function checkSplit(page: Page, split: string, holds: string): Promise<void> {
+  const grip = page.getByTestId(`split-${split}`);
+  const held = page.locator(holds);
+  const width = async (): Promise<number> => (await held.boundingBox())?.width ?? 0;
+  const before = await width();
+  await grip.focus();
+  const edge = (await grip.boundingBox())?.x ?? 0;
+  const outwards = edge > ((await held.boundingBox())?.x ?? 0) ? 'ArrowRight' : 'ArrowLeft';
+  for (let i = 0; i < 3; i++) await page.keyboard.press(outwards);
+  await expect.poll(async () => (await width()) - before).toBeGreaterThan(15);
+  const after = await width();
+  await page.reload();
+  await idle(page);
+  await expect.poll(async () => Math.abs((await width()) - after)).toBeLessThan(3);
+  await page.getByTestId(`fold-${split}`).click();
+  await expect(held).toHaveCount(0);
+  await page.reload();
+  await idle(page);
+  await expect(page.getByTestId(`fold-${split}`)).toHaveAttribute('aria-expanded', 'false');
+  await expect(held).toHaveCount(0);
+  await page.getByTestId(`fold-${split}`).click();
+  await expect(held).toBeVisible();
+}
+
+const splitTitle = ([view, split]: Part): string =>
+  `in ${view}, the side ${split} resizes and folds, and stays so`;
+
+for (const part of kLiveSplits) {
+  test(splitTitle(part), async ({ page, hub }) => {
+    await showLive(page, hub, part[0]);
+    await checkSplit(page, part[1], part[2]);
   });
 }
 
-const kPanels: readonly (readonly [view: string, panel: string, holds: string])[] = [
+for (const part of kRecordedSplits) {
+  test(splitTitle(part), async ({ page, recorded }) => {
+    await showRecorded(page, recorded, part[0]);
+    await checkSplit(page, part[1], part[2]);
+  });
+}
+
+async function checkPanel(page: Page, panel: string, holds: string): Promise<void> {
+  await page.getByRole('button', { name: `Fold ${panel}` }).click();
+  await expect(page.getByTestId(holds)).toHaveCount(0);
+  await page.reload();
+  await page.getByRole('button', { name: `Show ${panel}` }).click();
+  await expect(page.getByTestId(holds)).toBeVisible();
+}
+
+const kLivePanels: readonly Part[] = [
   ['plan', 'Presets', 'plan-presets'],
   ['plan', 'Former plans', 'former-plans'],
   ['interventions', 'In force', 'revert-all'],
-  ['statistics', 'Statistics of all numbers', 'stats-table'],
 ];
-for (const [view, panel, holds] of kPanels) {
+for (const [view, panel, holds] of kLivePanels) {
   test(`in ${view}, the panel ${panel} folds, and stays so`, async ({ page, hub }) => {
-    await showView(page, hub, view);
-    await page.getByRole('button', { name: `Fold ${panel}` }).click();
-    await expect(page.getByTestId(holds)).toHaveCount(0);
-    await page.reload();
-    await page.getByRole('button', { name: `Show ${panel}` }).click();
-    await expect(page.getByTestId(holds)).toBeVisible();
+    await showLive(page, hub, view);
+    await checkPanel(page, panel, holds);
   });
 }
+
+test('in statistics, the panel of the table folds, and stays so', async ({ page, recorded }) => {
+  await showRecorded(page, recorded, 'statistics');
+  await checkPanel(page, 'Statistics of all numbers', 'stats-table');
+});
 
 test('the loss is the large number of every view, with its trend', async ({ page, hub }) => {
   hub.step = 240;
@@ -133,8 +160,8 @@ test('an entry that is off is switched on where its data are missed', async ({ p
   expect(hub.plan.entries[0].enabled).toBe(true);
 });
 
-test('two equal sides lead to a comparison with the first step', async ({ page, hub }) => {
-  await page.goto(hub.url.replace('/#', '/?tab=compare#'));
+test('two equal sides lead to a comparison with the first step', async ({ page, recorded }) => {
+  await page.goto(recorded.at('tab=compare'));
   await page.getByTestId('compare-first').click();
   await idle(page);
   await expect(page.getByTestId('compare-first')).toHaveCount(0);
@@ -142,7 +169,7 @@ test('two equal sides lead to a comparison with the first step', async ({ page, 
 });
 
 test('a step that nobody kept leads back to the newest', async ({ page, hub }) => {
-  hub.holes = new Set([118]);
+  hub.holes.add(118);
   await page.goto(hub.url.replace('/#', '/?step=118#'));
   await page.getByTestId('no-maps').getByRole('button', { name: 'Follow the newest step' }).click();
   await expect(page.getByTestId('shown-step')).toHaveText('step 120');

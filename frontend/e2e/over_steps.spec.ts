@@ -1,22 +1,44 @@
 import { expect } from '@playwright/test';
-import { kLayers } from './fake_data.ts';
+import { kLayers, test } from './recorded.ts';
 import {
   advance,
   choose,
   digits,
   idle,
   kSmoke,
-  numbersOf,
   open,
   pixels,
   spotOf,
-  test,
   tipValue,
 } from './support.ts';
 
 // The summary of every layer over the steps.
 
-test('over the steps: one number of each layer and step, and gaps', async ({ page, hub }) => {
+const kSteps = 34;
+
+test('over the steps: one number of each layer and step', async ({ page, recorded }) => {
+  await open(page, recorded);
+  await advance(page, recorded, 4);
+  await choose(page, 'over steps');
+  const map = page.getByTestId('over-map');
+  await expect(page.getByLabel(`of ${kLayers} layers at ${kSteps} steps`)).toBeVisible();
+  const hover = async (layer: number, step: number): Promise<void> =>
+    map.hover({ position: await spotOf(map, layer - 1, step - 1, kLayers, kSteps) });
+  await hover(2, 33);
+  const numbers = recorded.expected.values('tiles', 2, 33);
+  const mean = numbers.reduce((sum, each) => sum + each, 0) / numbers.length;
+  expect(await tipValue(page)).toBeCloseTo(mean, 6);
+  await expect(page.getByTestId('tip')).toContainText('33');
+  await choose(page, 'max |x|');
+  await hover(4, 34);
+  const largest = Math.max(...recorded.expected.values('tiles', 4, 34).map(Math.abs));
+  expect(await tipValue(page)).toBe(digits(largest));
+  await map.click({ position: await spotOf(map, 2, 32, kLayers, kSteps) });
+  await expect(page.getByTestId('shown-step')).toHaveText('step 33');
+  await expect(page.getByRole('heading', { name: 'Layer 3: tiles × tokens' })).toBeVisible();
+});
+
+test('over the steps: a step that nobody kept is a gap', async ({ page, hub }) => {
   hub.firstKept = hub.step;
   await open(page, hub);
   await advance(page, hub, 5);
@@ -24,26 +46,12 @@ test('over the steps: one number of each layer and step, and gaps', async ({ pag
   await advance(page, hub);
   await choose(page, 'over steps');
   const map = page.getByTestId('over-map');
-  const hover = async (layer: number, step: number): Promise<void> =>
-    map.hover({ position: await spotOf(map, layer - 1, step - 120, kLayers, 10) });
-  await hover(2, 123);
-  const numbers = numbersOf(hub, 2, 123);
-  const mean = numbers.reduce((sum, each) => sum + each, 0) / numbers.length;
-  expect(await tipValue(page)).toBeCloseTo(mean, 6);
-  await expect(page.getByTestId('tip')).toContainText('123');
-  await hover(2, 127);
-  await expect(page.getByTestId('tip-value')).toHaveText('not captured');
   const gap = await spotOf(map, 1, 7, kLayers, 10);
+  await map.hover({ position: gap });
+  await expect(page.getByTestId('tip-value')).toHaveText('not captured');
   await page.mouse.move(5, 5);
   await idle(page);
   expect((await pixels(map, gap)).at).toBe('226,229,233');
-  await choose(page, 'max |x|');
-  await hover(4, 129);
-  const largest = Math.max(...numbersOf(hub, 4, 129).map(Math.abs));
-  expect(await tipValue(page)).toBe(digits(largest));
-  await map.click({ position: await spotOf(map, 2, 3, kLayers, 10) });
-  await expect(page.getByTestId('shown-step')).toHaveText('step 123');
-  await expect(page.getByRole('heading', { name: 'Layer 3: tiles × tokens' })).toBeVisible();
 });
 
 test('over the steps: what happened is marked at its step', kSmoke, async ({ page, hub }) => {

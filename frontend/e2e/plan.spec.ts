@@ -20,10 +20,10 @@ test('entries are added, duplicated, moved, removed and switched off', async ({ 
   await page.getByRole('button', { name: 'Remove entry 1' }).click();
   await page.getByLabel('Entry 2 on').press('Space');
   await expect(page.getByTestId('plan-changes').getByRole('listitem')).toHaveText([
+    /−\s*HiddenStates\s+removed/,
     /\+\s*1 QKV\s+added/,
     /~\s*2 MLP1\s+off/,
     /\+\s*3 MLP1\s+added/,
-    /−\s*HiddenStates\s+removed/,
   ]);
   await page.screenshot({ path: 'test-results/plan-changes.png' });
   await page.getByTestId('apply').click();

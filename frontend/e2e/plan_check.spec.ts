@@ -183,6 +183,7 @@ test('presets of the user are kept in the browser', kSmoke, async ({ page, hub }
   await page.getByLabel('Name of a preset').fill('seventeen');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('button', { name: 'Revert' }).click();
+  await idle(page);
   await page.reload();
   await page.getByRole('button', { name: 'seventeen', exact: true }).click();
   await expect(page.getByTestId('preset-outcome')).toHaveText('seventeen: 1 entry added.');

@@ -8,6 +8,9 @@ import type { Entry } from './fake_tensors.ts';
 
 export const kDist = fileURLToPath(new URL('../dist', import.meta.url));
 
+export const kPython =
+  process.env.TT_PYTHON ?? fileURLToPath(new URL('../../.venv/bin/python3', import.meta.url));
+
 /** A test that CI runs; scripts/nightly.sh runs all others. */
 export const kSmoke = { tag: '@smoke' };
 
@@ -31,7 +34,11 @@ export const test = base.extend<Fixtures>({
 });
 
 /** Opens the page with the token and waits until it shows the maps, or what else is asked for. */
-export async function open(page: Page, hub: FakeHub, testid = 'tile-map'): Promise<void> {
+export async function open(
+  page: Page,
+  hub: { readonly url: string },
+  testid = 'tile-map',
+): Promise<void> {
   await page.goto(hub.url);
   await expect(page.getByTestId(testid)).toBeVisible();
   await idle(page);
@@ -73,9 +80,14 @@ export async function idle(page: Page): Promise<void> {
   await page.evaluate(() => window.__tt?.idle());
 }
 
+interface Advancing {
+  readonly step: number;
+  advance(): void | Promise<void>;
+}
+
 /** Runs steps of the hub and waits until the page shows the last one. */
-export async function advance(page: Page, hub: FakeHub, steps = 1): Promise<void> {
-  for (let i = 0; i < steps; i++) hub.advance();
+export async function advance(page: Page, hub: Advancing, steps = 1): Promise<void> {
+  for (let i = 0; i < steps; i++) await hub.advance();
   await expect(page.getByTestId('shown-step')).toHaveText(`step ${hub.step}`);
   await idle(page);
 }
@@ -138,14 +150,20 @@ export async function hoverTile(
   tile: number,
   token: number,
   tiles = 64,
+  tokens = kSequence,
 ): Promise<void> {
   const map = page.getByTestId('tile-map');
-  await map.hover({ position: await spotOf(map, tile, token, tiles) });
+  await map.hover({ position: await spotOf(map, tile, token, tiles, tokens) });
 }
 
-export async function hoverLayer(page: Page, layer: number, token: number): Promise<void> {
+export async function hoverLayer(
+  page: Page,
+  layer: number,
+  token: number,
+  tokens = kSequence,
+): Promise<void> {
   const map = page.getByTestId('layer-map');
-  await map.hover({ position: await spotOf(map, layer - 1, token, kLayers) });
+  await map.hover({ position: await spotOf(map, layer - 1, token, kLayers, tokens) });
 }
 
 /** The number in the tooltip. */
@@ -175,13 +193,4 @@ export async function pixels(
 export async function choose(page: Page, name: string): Promise<void> {
   await page.getByRole('button', { name, exact: true }).click();
   await idle(page);
-}
-
-const kHidden = 7;
-
-/** All tiles of all tokens of HiddenStates. */
-export function numbersOf(hub: FakeHub, layer: number, step: number, tiles = 64): number[] {
-  return Array.from({ length: kSequence * tiles }, (_, i) =>
-    hub.value(kHidden, layer, step, Math.floor(i / tiles), i % tiles, tiles),
-  );
 }

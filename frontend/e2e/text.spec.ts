@@ -1,57 +1,57 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect, type Page } from '@playwright/test';
-import { kSequence, logitAt, tokenAt } from './fake_data.ts';
-import type { FakeHub } from './fake_hub.ts';
-import { advance, idle, kSmoke, test } from './support.ts';
+import { logitAt } from './fake_data.ts';
+import { kTokens, test } from './recorded.ts';
+import { advance, idle, kSmoke } from './support.ts';
 
-const kTopK = { point: 'Logits', compressor: { kind: 'topk', k: 5 } } as const;
-
-async function openText(page: Page, hub: FakeHub, query = ''): Promise<void> {
-  await page.goto(hub.url.replace('/#', `/?tab=text${query}#`));
+async function openText(page: Page, { url }: { readonly url: string }, query = ''): Promise<void> {
+  const [address, token] = url.split('#');
+  await page.goto(`${address}?tab=text${query}#${token ?? ''}`);
   await expect(page.getByTestId('tokens')).toBeVisible();
   await idle(page);
 }
 
-function watchText(hub: FakeHub): void {
-  hub.plan = { number: 1, entries: [kTopK, { point: 'InputTokens' }] };
-}
-
-test('the tokens of the batch, and what the model predicts after each', async ({ page, hub }) => {
-  watchText(hub);
-  await openText(page, hub);
+test('the tokens of the batch, and what the model predicts after each', async ({
+  page,
+  recorded,
+}) => {
+  await openText(page, recorded);
   const tokens = page.getByTestId('tokens').getByRole('option');
-  await expect(tokens).toHaveCount(kSequence);
+  await expect(tokens).toHaveCount(kTokens);
   const text = await tokens.allInnerTexts();
-  const expected = Array.from({ length: kSequence }, (_, at) => tokenAt(120, at));
-  expect(text.join('').replace(/␣/g, ' ').replace(/⏎/g, '\n')).toBe(
-    String.fromCharCode(...expected),
-  );
-  // The fake model is always right: of all but the last the true next token is known.
-  await expect(page.getByTestId('tally')).toContainText('right 100.0 %');
-  await expect(page.getByTestId('tally')).toContainText('of 255');
-  await tokens.nth(8).hover();
-  await expect(page.getByTestId('verdict')).toContainText('is number 1.');
+  const { expected } = recorded;
+  const places = Array.from({ length: kTokens }, (_, at) => at);
+  expect(text.join('').replace(/␣/g, ' ').replace(/⏎/g, '\n')).toBe(expected.letter(30, ...places));
+  // What each token is followed by comes with the best tokens.
+  const target = (at: number): number => expected.softmax(30, at)[3];
+  expect(target(4)).toBe(expected.token(30, 5));
+  const right = places.filter((at) => expected.best(30, at, 0).id === target(at));
+  const share = ((100 * right.length) / kTokens).toFixed(1);
+  await expect(page.getByTestId('tally')).toContainText(`right ${share} %`);
+  await expect(page.getByTestId('tally')).toContainText(`of ${kTokens}`);
+  expect(right.length).toBeGreaterThan(0);
+  await tokens.nth(right[0]).hover();
+  await expect(page.getByTestId('verdict')).toContainText('is number 1, ');
   const rows = page.getByTestId('predictions').locator('tbody tr');
   await expect(rows).toHaveCount(5);
-  const best = [0, 1, 2, 3, 4].map((rank) => logitAt(120, 8, rank));
+  const best = [0, 1, 2, 3, 4].map((rank) => expected.best(30, right[0], rank));
   await expect(rows.nth(1)).toContainText(String(best[1].id));
   await expect(rows.nth(1)).toContainText(best[1].value.toPrecision(4));
   await expect(rows.nth(0)).toContainText('✓');
-  const weights = best.map(({ value }) => Math.exp(value - best[0].value));
-  const sum = weights.reduce((total, each) => total + each, 0);
-  const most = (100 * weights[0]) / sum;
-  const least = (100 * weights[0]) / (sum + 251 * weights[4]);
-  await expect(rows.nth(0)).toContainText(`${least.toFixed(1)}–${most.toFixed(1)} %`);
-  await tokens.nth(kSequence - 1).hover();
-  await expect(page.getByTestId('verdict')).toHaveText('The true next token is not known.');
+  // Exact: the log-sum-exp over the whole vocabulary comes with the best tokens.
+  const [logSumExp, , loss] = expected.softmax(30, right[0]);
+  const percent = (100 * Math.exp(best[0].value - logSumExp)).toFixed(1);
+  await expect(rows.nth(0)).toContainText(`${percent}\u00a0%`);
+  await expect(page.getByTestId('verdict')).toContainText(
+    `with probability ${percent}\u00a0% (loss ${loss.toPrecision(3)} nats)`,
+  );
 });
 
 test('keys go from token to token, and the link remembers the one that is shown', async ({
   page,
-  hub,
+  recorded,
 }) => {
-  watchText(hub);
-  await openText(page, hub);
+  await openText(page, recorded);
   const box = page.getByTestId('tokens');
   await box.focus();
   for (let i = 0; i < 3; i++) await page.keyboard.press('ArrowRight');
@@ -63,18 +63,17 @@ test('keys go from token to token, and the link remembers the one that is shown'
   await page.keyboard.press('ArrowUp');
   expect(await chosen()).toBeLessThan(8);
   await page.keyboard.press('End');
-  expect(await chosen()).toBe(kSequence - 1);
+  expect(await chosen()).toBe(kTokens - 1);
   await idle(page);
-  expect(new URL(page.url()).searchParams.get('token')).toBe(String(kSequence - 1));
-  await advance(page, hub, 1);
-  expect(await chosen()).toBe(kSequence - 1);
+  expect(new URL(page.url()).searchParams.get('token')).toBe(String(kTokens - 1));
+  // The next step with predictions.
+  await advance(page, recorded, 5);
+  expect(await chosen()).toBe(kTokens - 1);
 });
 
-test('the text is there whatever the other views show', kSmoke, async ({ page, hub }) => {
-  const stats = { point: 'HiddenStates', compressor: { kind: 'stats' } };
-  hub.plan = { number: 1, entries: [stats, { point: 'MLP1' }, { point: 'InputTokens' }] };
-  await openText(page, hub, '&maps=over');
-  await expect(page.getByTestId('tokens').getByRole('option')).toHaveCount(kSequence);
+test('the text is there whatever the other views show', kSmoke, async ({ page, recorded }) => {
+  await openText(page, recorded, '&maps=over&point=HiddenStates+·+stats');
+  await expect(page.getByTestId('tokens').getByRole('option')).toHaveCount(kTokens);
 });
 
 test('without a topk entry the tab says so, and its button adds one', async ({ page, hub }) => {
@@ -90,7 +89,16 @@ test('without a topk entry the tab says so, and its button adds one', async ({ p
   });
   expect(hub.plan.entries).toHaveLength(4);
   await advance(page, hub, 1);
-  await expect(page.getByTestId('predictions').locator('tbody tr')).toHaveCount(10);
+  const rows = page.getByTestId('predictions').locator('tbody tr');
+  await expect(rows).toHaveCount(10);
+  // Records of an earlier version have the best tokens alone: the probability is a range.
+  const weights = Array.from({ length: 10 }, (_, rank) => Math.exp(logitAt(121, 0, rank).value));
+  const sum = weights.reduce((total, each) => total + each, 0);
+  const most = (100 * weights[0]) / sum;
+  const least = (100 * weights[0]) / (sum + 246 * weights[9]);
+  await expect(rows.nth(0)).toContainText(`${least.toFixed(1)}–${most.toFixed(1)}\u00a0%`);
+  await page.getByTestId('tokens').getByRole('option').last().hover();
+  await expect(page.getByTestId('verdict')).toHaveText('The true next token is not known.');
 });
 
 test('who may not change the plan is told why', async ({ page, hub }) => {
@@ -101,16 +109,10 @@ test('who may not change the plan is told why', async ({ page, hub }) => {
 });
 
 for (const colorScheme of ['dark', 'light'] as const) {
-  test(`pictures and axe of the text, ${colorScheme}`, async ({ page, hub }) => {
+  test(`pictures and axe of the text, ${colorScheme}`, async ({ page, recorded }) => {
     test.slow();
     await page.emulateMedia({ colorScheme });
-    // A model that learnt another text: right now and then.
-    hub.logit = (step, token, rank) => ({
-      id: tokenAt(step, token + 1) + ((rank + (token % 7)) % 7) - (token % 3),
-      value: 9 - (0.4 + (token % 5) / 3) * rank,
-    });
-    watchText(hub);
-    await openText(page, hub, '&token=40');
+    await openText(page, recorded, '&token=20');
     await page.screenshot({ path: `test-results/text-${colorScheme}.png` });
     const { violations } = await new AxeBuilder({ page })
       .exclude('[data-testid="tokens"] [role="option"]:nth-child(n + 60)')

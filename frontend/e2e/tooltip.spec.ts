@@ -1,10 +1,9 @@
 import { expect, type Page } from '@playwright/test';
-import { attentionAt, kSequence, tokenAt } from './fake_data.ts';
-import { idle, kSmoke, open, spotOf, test, tipValue } from './support.ts';
+import { kQueries, kTiles, kTokens, test } from './recorded.ts';
+import { digits, idle, kSmoke, open, spotOf, tipValue } from './support.ts';
 
 // UX-10: what a tooltip tells, and that it does so within 16 ms of the move.
 
-const kHidden = 7;
 const kMoves = 100;
 const kLimitMs = 16;
 
@@ -22,54 +21,55 @@ async function facts(page: Page): Promise<Readonly<Record<string, string>>> {
     );
 }
 
-test('a cell of a tile map: token, point, layer, place, value, step', async ({ page, hub }) => {
-  await open(page, hub);
+test('a cell of a tile map: token, point, layer, place, value, step', async ({
+  page,
+  recorded,
+}) => {
+  await open(page, recorded);
   await page.getByTestId('layer').selectOption('3');
   await idle(page);
   const map = page.getByTestId('tile-map');
-  await map.hover({ position: await spotOf(map, 17, 70, 64) });
-  const id = tokenAt(120, 70);
-  expect(await tipValue(page)).toBe(Number(hub.value(kHidden, 3, 120, 70, 17, 64).toPrecision(7)));
-  await expect(page.getByTestId('tip').locator('mark')).toHaveText(String.fromCharCode(id));
+  await map.hover({ position: await spotOf(map, 5, 7, kTiles, kTokens) });
+  const id = recorded.expected.token(30, 7);
+  expect(await tipValue(page)).toBe(digits(recorded.expected.tile(3, 30, 7, 5)));
+  await expect(page.getByTestId('tip').locator('mark')).toHaveText(recorded.expected.mark(30, 7));
   expect(await facts(page)).toEqual({
     Point: 'HiddenStates',
     Layer: '3',
-    Token: `position 70, id ${id}`,
-    Tile: '17, columns 68–71',
-    Step: '120',
+    Token: `position 7, id ${id}`,
+    Tile: '5, columns 40–47',
+    Step: '30',
   });
 });
 
-test('a cell of attention: both tokens, head, value, step', kSmoke, async ({ page, hub }) => {
-  hub.plan = {
-    number: 1,
-    entries: [{ point: 'RawAttentionScore', tokens: [0, 48] }, { point: 'InputTokens' }],
-  };
-  await open(page, hub, 'attention-map');
+test('a cell of attention: both tokens, head, value, step', kSmoke, async ({ page, recorded }) => {
+  await open(page, recorded);
+  await page.getByTestId('point').selectOption('RawAttentionScore');
   await page.getByTestId('head').selectOption('2');
   await idle(page);
   const map = page.getByTestId('attention-map');
-  await map.hover({ position: await spotOf(map, 40, 34, 48, kSequence) });
-  expect(await tipValue(page)).toBe(
-    Number(Math.fround(attentionAt(1, 2, 40, 34, 120)).toPrecision(7)),
-  );
-  const [query, key] = [40, 34].map((at) => tokenAt(120, at));
-  await expect(page.getByTestId('tip').locator('mark')).toHaveText(String.fromCharCode(key));
+  await map.hover({ position: await spotOf(map, 12, 9, kQueries, kTokens) });
+  expect(await tipValue(page)).toBe(digits(recorded.expected.attention(1, 2, 12, 9, 30)));
+  const key = recorded.expected.token(30, 9);
+  await expect(page.getByTestId('tip').locator('mark')).toHaveText(recorded.expected.mark(30, 9));
   expect(await facts(page)).toMatchObject({
     Layer: '1',
-    Token: `position 34, id ${key}`,
+    Token: `position 9, id ${key}`,
     Head: '2',
-    Query: `position 40 ${String.fromCharCode(query)}`,
-    Step: '120',
+    Query: `position 12 ${recorded.expected.mark(30, 12)}`,
+    Step: '30',
   });
 });
 
-test(`the tooltip follows a move within ${kLimitMs} ms`, async ({ page, hub }) => {
-  await open(page, hub);
+/** Another tile and token for each move. */
+const cellOf = (move: number): readonly [number, number] => [(move * 3) % 8, (move * 11) % 32];
+
+test(`the tooltip follows a move within ${kLimitMs} ms`, async ({ page, recorded }) => {
+  await open(page, recorded);
   const map = page.getByTestId('tile-map');
-  await map.hover({ position: await spotOf(map, 1, 1, 64) });
+  await map.hover({ position: await spotOf(map, 1, 1, kTiles, kTokens) });
   const spots = await Promise.all(
-    Array.from({ length: kMoves }, (_, i) => spotOf(map, (i * 37) % 64, (i * 101) % 256, 64)),
+    Array.from({ length: kMoves }, (_, i) => spotOf(map, ...cellOf(i), kTiles, kTokens)),
   );
   const times = await map.evaluate(async (canvas, places) => {
     const { left, top } = canvas.getBoundingClientRect();
@@ -88,8 +88,6 @@ test(`the tooltip follows a move within ${kLimitMs} ms`, async ({ page, hub }) =
   }, spots);
   times.sort((a, b) => a - b);
   expect(times[Math.floor(0.95 * kMoves)]).toBeLessThanOrEqual(kLimitMs);
-  const [tile, token] = [((kMoves - 1) * 37) % 64, ((kMoves - 1) * 101) % 256];
-  expect(await tipValue(page)).toBe(
-    Number(hub.value(kHidden, 1, 120, token, tile, 64).toPrecision(7)),
-  );
+  const [tile, token] = cellOf(kMoves - 1);
+  expect(await tipValue(page)).toBe(digits(recorded.expected.tile(1, 30, token, tile)));
 });

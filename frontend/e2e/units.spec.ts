@@ -1,22 +1,11 @@
 import { expect, type Locator, type Page } from '@playwright/test';
-import type { Entry } from './fake_tensors.ts';
-import { choose, idle, open, test } from './support.ts';
+import { test } from './recorded.ts';
+import { choose, idle, open } from './support.ts';
 
 // Every view says what its numbers are: titles in what they are counted, legends what colours stand for.
 
-const kEntries: readonly Entry[] = [
-  { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64, method: 'absmax' } },
-  { point: 'HiddenStates', direction: 'gradient', compressor: { kind: 'none' } },
-  { point: 'HiddenStates', compressor: { kind: 'stats' } },
-  { point: 'HiddenStates', compressor: { kind: 'projection', vectors: ['evil'] } },
-  { point: 'RawAttentionScore', tokens: [0, 16] },
-  { point: 'Logits', compressor: { kind: 'topk', k: 5 } },
-  { point: 'InputTokens' },
-];
-
-test.beforeEach(async ({ page, hub }) => {
-  hub.plan = { number: 1, entries: kEntries };
-  await open(page, hub);
+test.beforeEach(async ({ page, recorded }) => {
+  await open(page, recorded);
 });
 
 async function show(page: Page, point: string): Promise<void> {
@@ -42,7 +31,7 @@ test('curves', async ({ page }) => {
 });
 
 test('maps of a layer, of all and over the steps', async ({ page }) => {
-  const tile = 'activation, largest |x| over tile';
+  const tile = 'activation, mean over tile';
   await expect(quantity(page, 'layer map')).toHaveText(`${tile}, mean over tiles`);
   await expect(quantity(page, 'tile map')).toHaveText(tile);
   await choose(page, 'max |x|');
@@ -53,7 +42,7 @@ test('maps of a layer, of all and over the steps', async ({ page }) => {
   await expect(quantity(page, 'summary map')).toHaveText(`${tile}, largest |x| over all`);
   await choose(page, 'one layer');
   await show(page, 'HiddenStates · gradient');
-  await expect(quantity(page, 'tile map')).toHaveText('gradient of the loss');
+  await expect(quantity(page, 'tile map')).toHaveText('gradient of the loss, mean over tile');
 });
 
 test('statistics', async ({ page }) => {
@@ -87,14 +76,17 @@ test('projections, attention and predictions', async ({ page }) => {
 
 test('comparisons', async ({ page }) => {
   await page.getByTestId('tab-compare').click();
-  const tile = 'activation, largest |x| over tile';
+  const tile = 'activation, mean over tile';
   const panel = (name: string): Locator =>
     page.getByRole('region', { name, exact: true }).getByRole('paragraph');
-  await expect(panel('A, step 120: L1')).toHaveText(tile);
+  await expect(panel('A, step 30: L1')).toHaveText(tile);
   await expect(panel('A − B: L1')).toHaveText(`A − B, ${tile}`);
   await expect(panel('A − B: layers × tokens')).toHaveText(`A − B, ${tile}, mean over tiles`);
   await show(page, 'HiddenStates · stats');
   await expect(unit(page, 'Layer 1: statistics')).toHaveText('activation');
-  await expect(unit(page, 'All layers')).toHaveText('rms, activation');
-  await expect(unit(page, 'A, step 120: histogram')).toHaveText('count by |activation|');
+  await expect(page.getByTestId('compare-stat')).toHaveValue('rms');
+  await expect(unit(page, 'All layers')).toHaveText('activation');
+  await page.getByTestId('compare-stat').selectOption('zeros');
+  await expect(unit(page, 'All layers')).toHaveText('fraction');
+  await expect(unit(page, 'A, step 30: histogram')).toHaveText('count by |activation|');
 });

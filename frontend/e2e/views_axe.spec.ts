@@ -1,14 +1,44 @@
 import { expect, type Page } from '@playwright/test';
-import { showView } from './all_views.ts';
-import type { FakeHub } from './fake_hub.ts';
-import { idle, open, seriousOf, test } from './support.ts';
+import { showRecorded } from './all_views.ts';
+import { test } from './recorded.ts';
+import { idle, open, seriousOf, watch } from './support.ts';
 
 // The views of the Tensors tab beyond one layer at one step, and the tab Prompts, by axe.
 
+const check = async (page: Page): Promise<void> => expect(await seriousOf(page)).toEqual([]);
+
 for (const colorScheme of ['dark', 'light'] as const) {
-  test(`no serious finding of axe in these views, ${colorScheme}`, async ({ page, hub }) => {
+  test(`no serious finding of axe in these views, ${colorScheme}`, async ({ page, recorded }) => {
     await page.emulateMedia({ colorScheme });
-    await checkViews(page, hub);
+    await open(page, recorded);
+    for (const name of ['all layers', 'over steps']) {
+      await page.getByRole('button', { name, exact: true }).click();
+      await idle(page);
+      await check(page);
+    }
+    await page.getByTestId('point').selectOption('RawAttentionScore');
+    await expect(page.getByTestId('head-maps')).toBeVisible();
+    await check(page);
+    await page.getByTestId('point').selectOption('HiddenStates · stats');
+    await expect(page.getByTestId('ridge')).toBeVisible();
+    await check(page);
+  });
+
+  test(`no serious finding of axe in what controls the run, ${colorScheme}`, async ({
+    page,
+    hub,
+  }) => {
+    await page.emulateMedia({ colorScheme });
+    watch(hub, { point: 'HiddenStates', compressor: { kind: 'projection', vectors: ['evil'] } });
+    await open(page, hub, 'projection-map');
+    await page.getByTestId('alarm-on-records').click();
+    await expect(page.getByTestId('alarm-form')).toBeVisible();
+    await check(page);
+    await page.getByRole('button', { name: 'Close' }).click();
+    // With what a prompt shows: live_prompts.spec.ts.
+    await page.getByTestId('tab-prompts').click();
+    await expect(page.getByTestId('prompt')).toBeVisible();
+    await check(page);
   });
 }
 
@@ -22,47 +52,12 @@ const kOthers = [
 ] as const;
 
 for (const name of kOthers) {
-  test(`no serious finding of axe in the view ${name}`, async ({ page, hub }) => {
-    await showView(page, hub, name);
+  test(`no serious finding of axe in the view ${name}`, async ({ page, recorded }) => {
+    await showRecorded(page, recorded, name);
     for (const colorScheme of ['dark', 'light'] as const) {
       await page.emulateMedia({ colorScheme });
       await idle(page);
       expect(await seriousOf(page), colorScheme).toEqual([]);
     }
   });
-}
-
-async function checkViews(page: Page, hub: FakeHub): Promise<void> {
-  hub.plan = {
-    number: 1,
-    entries: [
-      { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 } },
-      { point: 'HiddenStates', compressor: { kind: 'projection', vectors: ['evil'] } },
-      { point: 'HiddenStates', compressor: { kind: 'stats' } },
-      { point: 'RawAttentionScore', tokens: [0, 16] },
-      { point: 'InputTokens' },
-    ],
-  };
-  await open(page, hub);
-  const check = async (): Promise<void> => expect(await seriousOf(page)).toEqual([]);
-  for (const name of ['all layers', 'over steps']) {
-    await page.getByRole('button', { name, exact: true }).click();
-    await idle(page);
-    await check();
-  }
-  await page.getByTestId('point').selectOption('RawAttentionScore');
-  await expect(page.getByTestId('head-maps')).toBeVisible();
-  await check();
-  await page.getByTestId('point').selectOption('HiddenStates · projection');
-  await page.getByTestId('alarm-on-records').click();
-  await expect(page.getByTestId('alarm-form')).toBeVisible();
-  await check();
-  await page.getByRole('button', { name: 'Close' }).click();
-  await page.getByTestId('point').selectOption('HiddenStates · stats');
-  await expect(page.getByTestId('ridge')).toBeVisible();
-  await check();
-  // With what a prompt shows: live_prompts.spec.ts.
-  await page.getByTestId('tab-prompts').click();
-  await expect(page.getByTestId('prompt')).toBeVisible();
-  await check();
 }

@@ -1,7 +1,8 @@
 import { expect, type Page } from '@playwright/test';
-import { kViews, showView } from './all_views.ts';
+import { kLiveViews, kRecordedViews, showLive, showRecorded } from './all_views.ts';
 import { apply } from './interventions_support.ts';
-import { idle, test } from './support.ts';
+import { test } from './recorded.ts';
+import { idle } from './support.ts';
 
 // Every view on the smallest screen, and at 200 % there: a quarter of its CSS pixels are left.
 
@@ -64,18 +65,32 @@ function sideBySide(page: Page): Promise<readonly string[]> {
   });
 }
 
-for (const [name] of kViews) {
-  test(`every control of ${name} can be reached at 100 and at 200 %`, async ({ page, hub }) => {
-    await showView(page, hub, name);
+async function checkReach(page: Page, name: string): Promise<void> {
+  await idle(page);
+  expect(await unreachable(page)).toEqual([]);
+  await page.setViewportSize({ width: 640, height: 360 });
+  await idle(page);
+  expect(await unreachable(page)).toEqual([]);
+  await page.evaluate(() => scrollTo(0, 0));
+  expect(await tooWide(page)).toEqual([]);
+  expect(await sideBySide(page)).toEqual([]);
+  await page.screenshot({ path: `test-results/zoom-${name.replaceAll(' ', '-')}.png` });
+}
+
+const title = (name: string): string =>
+  `every control of ${name} can be reached at 100 and at 200 %`;
+
+for (const [name] of kLiveViews) {
+  test(title(name), async ({ page, hub }) => {
+    await showLive(page, hub, name);
     if (name === 'interventions') await apply(page);
-    await idle(page);
-    expect(await unreachable(page)).toEqual([]);
-    await page.setViewportSize({ width: 640, height: 360 });
-    await idle(page);
-    expect(await unreachable(page)).toEqual([]);
-    await page.evaluate(() => scrollTo(0, 0));
-    expect(await tooWide(page)).toEqual([]);
-    expect(await sideBySide(page)).toEqual([]);
-    await page.screenshot({ path: `test-results/zoom-${name.replaceAll(' ', '-')}.png` });
+    await checkReach(page, name);
+  });
+}
+
+for (const [name] of kRecordedViews) {
+  test(title(name), async ({ page, recorded }) => {
+    await showRecorded(page, recorded, name);
+    await checkReach(page, name);
   });
 }
