@@ -166,7 +166,9 @@ test('the best next tokens of the logits', async ({ page, recorded }) => {
 test('an empty record tells that the point was passed', async ({ page, recorded }) => {
   await open(page, recorded);
   await show(page, 'MLP2 · empty', 'passed');
-  await expect(page.getByTestId('passed')).toContainText('The forward pass reached MLP2 at step 30');
+  await expect(page.getByTestId('passed')).toContainText(
+    'The forward pass reached MLP2 at step 30',
+  );
   await expect(page.getByTestId('passed')).toContainText('In layers 2-3');
 });
 

@@ -172,7 +172,9 @@ test.describe('a replay', () => {
     await expect(page.getByRole('slider', { name: 'factor of spike' })).toBeDisabled();
     await expect(page.getByTestId('revert-all')).toBeDisabled();
     await type(page, kSteer);
-    await expect(page.getByTestId('program-verdict')).toHaveText('Not checked: a recording cannot run programs.');
+    await expect(page.getByTestId('program-verdict')).toHaveText(
+      'Not checked: a recording cannot run programs.',
+    );
   });
 });
 

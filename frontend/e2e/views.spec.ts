@@ -48,7 +48,10 @@ function smallColor(
 }
 
 test.describe('all layers', () => {
-  test('stand side by side with one colour range, or with own ranges', async ({ page, recorded }) => {
+  test('stand side by side with one colour range, or with own ranges', async ({
+    page,
+    recorded,
+  }) => {
     await open(page, recorded);
     await choose(page, 'all layers');
     const { expected } = recorded;
