@@ -93,7 +93,7 @@ on_interrupt() {
 
 on_termination() { kill -TERM "$run" 2>/dev/null || true; }
 
-# run_alone COMMAND…: in a process group of its own, so that Ctrl-C reaches this script only.
+# run_alone COMMAND…: in a separate process group, so that Ctrl-C reaches this script only.
 run_alone() {
   trap on_interrupt INT
   trap on_termination TERM HUP

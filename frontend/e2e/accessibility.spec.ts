@@ -8,6 +8,10 @@ for (const colorScheme of ['dark', 'light'] as const) {
     await open(page, hub);
     await page.getByTestId('holder').click();
     expect(await seriousOf(page)).toEqual([]);
+    await page.keyboard.press('Escape');
+    await page.getByTestId('export').click();
+    await expect(page.getByTestId('export-npz')).toBeVisible();
+    expect(await seriousOf(page)).toEqual([]);
   });
 }
 

@@ -68,7 +68,7 @@ export function tileValue(
 ): number {
   const wave = Math.sin((6.3 * tile * (layer + 1)) / tiles) * Math.cos(token / 20);
   const grain = hash(token * 131 + tile * 7919 + step * 31 + layer * 17 + flag) - 0.5;
-  return (wave + grain) * (1.5 + 0.5 * layer);
+  return (wave + grain) * (0.3 + 0.1 * layer);
 }
 
 function hash(n: number): number {

@@ -107,6 +107,64 @@ test(
   },
 );
 
+/** The browser notifications of the page are kept instead of shown. */
+async function keepNotifications(page: Page): Promise<void> {
+  await page.addInitScript(() => {
+    const kept: string[] = [];
+    class Kept {
+      static readonly permission = 'granted';
+      static requestPermission(): Promise<string> {
+        return Promise.resolve('granted');
+      }
+      constructor(title: string, { body }: { body: string }) {
+        kept.push(`${title}: ${body}`);
+      }
+    }
+    Object.assign(window, { Notification: Kept, keptNotifications: kept });
+  });
+}
+
+test(
+  'an alarm pauses the run until somebody continues it, and notifies the browser',
+  kNightly,
+  async ({ page }) => {
+    test.setTimeout(180_000);
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await keepNotifications(page);
+    await open(page);
+    await page.getByTestId('tab-overview').click();
+    await page.getByTestId('alarm-on-loss').click();
+    await page.getByLabel(/^Show a notification/).check();
+    await page.getByTestId('alarm-test').selectOption('value above');
+    await page.getByTestId('alarm-value').fill('0.001');
+    await page.getByTestId('alarm-name').fill('stop here');
+    await page.getByLabel('pause the run').check();
+    await expect(async () => {
+      await page.getByTestId('set-alarm').click();
+      await expect(page.getByTestId('alarm-list')).toContainText('stop here', { timeout: 2000 });
+    }).toPass(kPatience);
+    await page.getByRole('button', { name: 'Close' }).click();
+    const chip = page.getByTestId('chip');
+    await expect(chip).toHaveAttribute('data-word', 'paused', kPatience);
+    const step = await page.evaluate(() => window.__tt?.app.newestStep);
+    const kept = (): Promise<readonly string[]> =>
+      page.evaluate(() => (window as { keptNotifications?: string[] }).keptNotifications ?? []);
+    await expect
+      .poll(kept)
+      .toEqual([expect.stringMatching(/^⚠ demo: alarm stop here: loss is above/)]);
+    await page.waitForTimeout(1500);
+    expect(await page.evaluate(() => window.__tt?.app.newestStep)).toBe(step);
+    await page.getByTestId('pause').click();
+    await expect(chip).toHaveText(/live|lagging/, kPatience);
+    await expect
+      .poll(() => page.evaluate(() => window.__tt?.app.newestStep), kPatience)
+      .toBeGreaterThan(step ?? 0);
+    await page.getByTestId('alarms').click();
+    await page.getByRole('button', { name: 'Remove stop here' }).click();
+    await expect(page.getByTestId('alarm')).toHaveCount(0);
+  },
+);
+
 for (const { point, says } of [
   { point: 'attention.entropy', says: /attention\.entropy\[0\] in layer 1 is above -1/ },
   { point: 'mlp.contribution', says: /mlp\.contribution in layer 1 is above -1/ },

@@ -2,7 +2,7 @@
 an older commit, in turns.
 
 The older client verified checksums with numpy where the package google-crc32c, then optional, was not installed: it is
-measured both ways. Every measurement is a process of its own; importing is not counted. The times are CPU times, which other
+measured both ways. Every measurement is a separate process; importing is not counted. The times are CPU times, which other
 programs disturb less.
 """
 

@@ -105,7 +105,7 @@ Status write_hub_json(const HubFlags& flags, int port) {
 void warn_of_open_address(const HubFlags& flags, int port) {
   const tt::base::Whereabouts here = tt::base::whereabouts();
   const std::string text = "--bind " + flags.config.bind +
-                           ": what travels there, tokens too, is not encrypted; safer without it: "
+                           ": data and tokens on this address are not encrypted; safer without it: "
                            "ssh -L " +
                            std::to_string(port) + ":127.0.0.1:" + std::to_string(port) + " " +
                            here.host;

@@ -111,7 +111,8 @@ NodeId TreeBuilder::add(expr::Node node) {
   }
   const expr::Limits& limits = expr::kScriptLimits;
   if (depth > limits.max_depth) {
-    return fail("with what it uses it is nested deeper than " + std::to_string(limits.max_depth),
+    return fail("the node and the nodes that it uses are nested deeper than " +
+                    std::to_string(limits.max_depth),
                 "give some of the nodes names");
   }
   if (nodes_.size() >= limits.max_nodes) {

@@ -41,10 +41,22 @@ nlohmann::json describe(const Place& place) {
   return facts;
 }
 
+constexpr std::string_view kInLayer = "layers[n].";
+
 }  // namespace
 
+std::string PlaceTable::place_behind(std::string_view path) const {
+  if (const auto found = outer_aliases_.find(path); found != outer_aliases_.end()) {
+    const PlaceKey& place = found->second;
+    return rows_[place.row].name + " in layer " + std::to_string(place.layer);
+  }
+  if (!path.starts_with(kInLayer)) return "";
+  path.remove_prefix(kInLayer.size());
+  const bool is_input = std::ranges::find(layer_input_paths_, path) != layer_input_paths_.end();
+  return is_input ? rows_[layer_output_].name + " in the previous layer" : "";
+}
+
 std::optional<std::size_t> PlaceTable::find(std::string_view name_or_path) const {
-  constexpr std::string_view kInLayer = "layers[n].";
   if (name_or_path.starts_with(kInLayer)) name_or_path.remove_prefix(kInLayer.size());
   const auto found = std::ranges::find_if(rows_, [&](const Place& place) {
     return place.name == name_or_path || place.path == name_or_path ||

@@ -11,10 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-base::Error invalid_request(std::string message, std::string where = {}) {
-  return {.code = "invalid_request", .message = std::move(message), .where = std::move(where)};
-}
-
 struct TooDeep {};
 
 const char* non_finite_name(double value) {
@@ -93,6 +89,10 @@ Message notification_from(json&& object) {
 }
 
 }  // namespace
+
+base::Error invalid_request(std::string message, std::string where) {
+  return {.code = "invalid_request", .message = std::move(message), .where = std::move(where)};
+}
 
 base::Result<json> parse_json(std::string_view text, const TextLimits& limits) {
   if (text.size() > limits.bytes) {

@@ -242,6 +242,13 @@ base::Result<std::size_t> parse_point(const json& text, const std::string& where
   const json name = text.value("point", json());
   const auto index = name.is_string() ? places.find(name.get<std::string>()) : std::nullopt;
   if (index && places.rows()[*index].traceable()) return *index;
+  if (name.is_string()) {
+    const std::string behind = places.place_behind(name.get<std::string>());
+    if (!behind.empty()) {
+      return base::invalid_argument(where + ".point", name.dump() + " is the value of " + behind,
+                                    "trace " + behind);
+    }
+  }
   return base::invalid_argument(where + ".point",
                                 name.is_null() ? "missing" : "unknown point " + name.dump(),
                                 "known points: " + names_of(places));

@@ -86,7 +86,7 @@ void Trainer::run() {
     if (number % config_.monitor.monitor_interval == 0 || is_last) {
       runner_.run_prompts(parts_.prompts, number, tracer_);
     }
-    tell(report);
+    notify(report);
     notify_interventions(number);
     verify_sequences(parts_.groups);
   }
@@ -127,7 +127,7 @@ void Trainer::update(const StepReport& report) {
   // Both numbers are the same on all ranks, so either all ranks stop or no rank stops.
   if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
     if (recover_from_nonfinite(report.step)) return;
-    tell(report);
+    notify(report);
     throw TrainError("loss " + std::to_string(report.loss) + " or gradient norm " +
                      std::to_string(report.grad_norm) + " is not finite at step " +
                      std::to_string(report.step));
@@ -163,7 +163,7 @@ void Trainer::export_step(std::int64_t number, double loss) {
   if (!status) throw TrainError(to_string(status.error()));
 }
 
-void Trainer::tell(const StepReport& report) {
+void Trainer::notify(const StepReport& report) {
   notify_viewers("step", to_json(report));
   if (parts_.on_step) parts_.on_step(report);
 }

@@ -68,7 +68,7 @@ def expected_of(one: dict[str, Any], whole: Tensor, labels: Tensor) -> Tensor:
 @pytest.mark.parametrize("shape", [{}, pytest.param(LLAMA, marks=NIGHTLY)], ids=["gpt2", "llama"])
 @pytest.mark.parametrize(
     ("tensor", "replicas"),
-    [pytest.param(1, 1, marks=NIGHTLY), (2, 2), pytest.param(4, 1, marks=NIGHTLY)],
+    [pytest.param(1, 1, marks=NIGHTLY), (2, 2), pytest.param(4, 1, marks=NIGHTLY), pytest.param(1, 2, marks=NIGHTLY)],
 )
 def test_derived_places_equal_pytorch(shape: dict, tensor: int, replicas: int, flags, tmp_path: Path) -> None:
     exports = tmp_path / "exports"

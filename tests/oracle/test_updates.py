@@ -66,7 +66,7 @@ def in_pytorch(exports: list[Export], rates: list[float], flags: dict, clip: flo
 
 @pytest.mark.parametrize(
     ("tensor", "replicas"),
-    [pytest.param(1, 1, marks=NIGHTLY), (2, 2), (4, 1)],
+    [pytest.param(1, 1, marks=NIGHTLY), (2, 2), (4, 1), pytest.param(1, 2, marks=NIGHTLY)],
 )
 @pytest.mark.parametrize("shape", [pytest.param({}, marks=NIGHTLY), GROUPED], ids=["gpt2", "multi-query"])
 def test_updates_equal_pytorch(shape: dict, tensor: int, replicas: int, flags, tmp_path: Path) -> None:

@@ -25,6 +25,10 @@ class PlaceTable {
   /// is not a row; see input_of_layer().
   std::optional<std::size_t> find(std::string_view name_or_path) const;
 
+  /// The row whose value a path names that is not a row itself, as a text: the input of a layer, or
+  /// of the module after the layers. Empty for other paths.
+  std::string place_behind(std::string_view path) const;
+
   /// REQUIRES: row < rows().size(), and the layer is one of the row's.
   PlaceKey key(std::size_t row, int layer) const;
   /// REQUIRES: find() knows the name.

@@ -23,6 +23,9 @@ struct TextLimits {
   std::size_t depth = 32;  // of arrays and objects; the outermost one is 1
 };
 
+/// The error of a message that does not follow docs/protocol.md. `where`: the member.
+base::Error invalid_request(std::string message, std::string where = {});
+
 /// Parses one JSON value. The error's code is "too_large" if a limit is exceeded, else
 /// "invalid_request".
 base::Result<nlohmann::json> parse_json(std::string_view text, const TextLimits& limits = {});

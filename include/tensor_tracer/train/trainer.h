@@ -84,7 +84,7 @@ class Trainer {
   void update(const StepReport& report);
   double evaluate(std::int64_t number);
   void export_step(std::int64_t number, double loss);
-  void tell(const StepReport& report);
+  void notify(const StepReport& report);
   bool recover_from_nonfinite(std::int64_t number);
   void notify_interventions(std::int64_t number) const;
   /// Acts only on global rank 0, and only if there is a hub.

@@ -74,7 +74,7 @@ base::Result<json> AlarmDesk::set(const Member& member, const protocol::SetAlarm
   alarms_.erase(rule.name);
   const Alarm& now_set = alarms_.emplace(rule.name, std::move(alarm)).first->second;
   spdlog::info("alarm_set: {} by {}", protocol::encode_json(rule.name), member.session);
-  tell({{"change", "set"}, {"alarm", now_set.describe()}}, &member);
+  notify_viewers({{"change", "set"}, {"alarm", now_set.describe()}}, &member);
   print("set", rule.name);
   update_demand();
   save(Clock::now());
@@ -100,7 +100,7 @@ base::Result<json> AlarmDesk::remove(const Member& member, const protocol::Remov
                        .remedy = "alarms.list has the names"};
   }
   spdlog::info("alarm_removed: {} by {}", protocol::encode_json(request.name), member.session);
-  tell({{"change", "removed"}, {"alarm", found->second.describe()}}, &member);
+  notify_viewers({{"change", "removed"}, {"alarm", found->second.describe()}}, &member);
   print("removed", request.name);
   alarms_.erase(found);
   update_demand();
@@ -131,7 +131,7 @@ void AlarmDesk::follow_run() {
     if (before.empty()) warm(alarm);
     const bool found = alarm.follow(run_.facts()).ok();
     if (!found) spdlog::warn("alarm_waits: {}", protocol::encode_json(alarm.describe()));
-    if (are_new_) tell({{"change", "set"}, {"alarm", alarm.describe()}}, nullptr);
+    if (are_new_) notify_viewers({{"change", "set"}, {"alarm", alarm.describe()}}, nullptr);
   }
   are_new_ = false;
   update_demand();
@@ -167,7 +167,7 @@ void AlarmDesk::report(const Alarm& alarm, const AlarmChange& change, Clock::tim
     ++fired_;
     spdlog::warn("alarm_fired: {}", change.message);
     const char* const pause = pauses ? "; the run is paused until somebody continues it" : "";
-    leaders_.tell_trainer("alarm", {{"message", change.message + pause}});
+    leaders_.notify_trainer("alarm", {{"message", change.message + pause}});
     if (options_.alarms.spikes != nullptr) options_.alarms.spikes->write(change.step);
   } else {
     spdlog::info("alarm_cleared: {}", change.message);
@@ -177,7 +177,7 @@ void AlarmDesk::report(const Alarm& alarm, const AlarmChange& change, Clock::tim
     body["run"] = text_of(run_.facts(), "id");
     options_.alarms.calls->push(protocol::encode_json(std::move(body)));
   }
-  tell(std::move(params), nullptr);
+  notify_viewers(std::move(params), nullptr);
 }
 
 void AlarmDesk::report_spike(const SpikeRecorder::Written& written) {
@@ -195,18 +195,18 @@ void AlarmDesk::report_spike(const SpikeRecorder::Written& written) {
                              {"path", written.path},
                              {"message", message}});
   roster_.broadcast("log", {{"level", ok ? "info" : "error"}, {"message", message}});
-  leaders_.tell_trainer("alarm", {{"message", message}});
+  leaders_.notify_trainer("alarm", {{"message", message}});
 }
 
 // On the run's terminal.
 void AlarmDesk::print(std::string_view change, const std::string& name) const {
-  leaders_.tell_trainer(
+  leaders_.notify_trainer(
       "notice", {{"message", "alarm " + protocol::encode_json(name) + " " + std::string(change) +
                                  " by " + keeper_.lease().name()}});
 }
 
 // `member`: who asked for the change; null: the alarm itself.
-void AlarmDesk::tell(json params, const Member* member) {
+void AlarmDesk::notify_viewers(json params, const Member* member) {
   audit_log_.event("alarm", params, member != nullptr ? member->session : "",
                    member != nullptr ? keeper_.lease().name() : "");
   roster_.broadcast("alarm", std::move(params));

@@ -55,7 +55,7 @@ class AlarmDesk {
   void warm(Alarm& alarm) const;
   void report(const Alarm& alarm, const AlarmChange& change, Clock::time_point now);
   void print(std::string_view change, const std::string& name) const;
-  void tell(nlohmann::json params, const Member* member);
+  void notify_viewers(nlohmann::json params, const Member* member);
   void save(Clock::time_point now);
 
   const RoomOptions& options_;

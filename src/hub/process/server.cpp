@@ -220,7 +220,7 @@ class Server {
   void end_recording() {
     if (context_.recorder) {
       context_.room.end_recording();
-      spdlog::info("recording_ends: what waits goes to the disk");
+      spdlog::info("recording_ends: the waiting records are written");
       finishing_ = std::thread([recorder = std::move(context_.recorder)] { recorder->finish(); });
     }
   }

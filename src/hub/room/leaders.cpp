@@ -14,7 +14,7 @@ constexpr auto kLongMissing = std::chrono::seconds(5);
 
 }  // namespace
 
-void Leaders::tell_trainer(std::string_view event, nlohmann::json params) const {
+void Leaders::notify_trainer(std::string_view event, nlohmann::json params) const {
   if (trainer() != nullptr) {
     trainer()->send(protocol::encode_notification(event, std::move(params)));
   }

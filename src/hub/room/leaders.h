@@ -39,7 +39,7 @@ class Leaders {
   /// The leader of stage 0, which gets the requests; null: no trainer is connected.
   Client* trainer() const { return leaders_.front().client; }
   /// Sends the notification to the trainer, if one is connected.
-  void tell_trainer(std::string_view event, nlohmann::json params) const;
+  void notify_trainer(std::string_view event, nlohmann::json params) const;
   /// By stage; at least one.
   const std::vector<Leader>& all() const { return leaders_; }
 

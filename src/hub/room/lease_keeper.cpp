@@ -41,7 +41,7 @@ base::Result<json> LeaseKeeper::claim(const Client& client, const Member& member
   spdlog::info("control_taken: {}, {}, controls the run", member.session,
                protocol::encode_json(lease_.name()));
   if (is_taken) {
-    leaders_.tell_trainer(
+    leaders_.notify_trainer(
         "notice", {{"message", "control taken over from " + before + " by " + lease_.name()}});
   }
   audit_log_.event("control.claim", {{"take_over", take_over}}, member.session, lease_.name());

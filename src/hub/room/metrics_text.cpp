@@ -123,10 +123,12 @@ void add_tracer(Page& page, const Metrics& metrics) {
   page.counter("trace_cpu_seconds_total", "CPU time that rank 0 spent in the tracer.",
                metrics.tracer_seconds);
   if (metrics.gather_seconds) {
-    page.counter("trace_gather_seconds_total", "Time of it in gathers.", *metrics.gather_seconds);
+    page.counter("trace_gather_seconds_total", "Part of this time in gathers.",
+                 *metrics.gather_seconds);
   }
   if (metrics.encode_seconds) {
-    page.counter("trace_encode_seconds_total", "Time of it that made records of what was gathered.",
+    page.counter("trace_encode_seconds_total",
+                 "Part of this time in which gathered values became records.",
                  *metrics.encode_seconds);
   }
   page.head("nonfinite_steps_total", "counter", "Steps whose number was NaN or infinite.");

@@ -21,10 +21,6 @@ constexpr protocol::TextLimits kWorkerLimits{.bytes = std::size_t{4} << 20U, .de
 constexpr std::array<std::string_view, 5> kResting = {"paused", "waiting", "finished", "stopped",
                                                       "replay"};
 
-base::Error invalid_request(std::string message, std::string where = {}) {
-  return {"invalid_request", std::move(message), std::move(where), ""};
-}
-
 bool knows_version(const json& params) {
   const json& versions = protocol::member(params, "versions");
   return versions.is_array() &&
@@ -115,10 +111,10 @@ base::Status Room::on_other(Client& client, Member& member, protocol::Message me
   auto* const answer = std::get_if<protocol::Answer>(&message);
   const bool viewer = client.role() == Role::kViewer;
   if (!member.greeted) {
-    return invalid_request("the first message is hello");
+    return protocol::invalid_request("the first message is hello");
   }
   if (viewer && answer != nullptr) {
-    return invalid_request("viewers answer nothing");
+    return protocol::invalid_request("viewers answer nothing");
   }
   if (viewer) {
     return viewers_.on_notification(client, member, std::get<protocol::Notification>(message));
@@ -148,7 +144,7 @@ void Room::greet(Client& client, Member& member, const protocol::Request& reques
                  Clock::time_point now) {
   base::Status greeted;
   if (request.method != protocol::ViewerHello::kRow.method) {
-    greeted = invalid_request("the first message is hello", "method");
+    greeted = protocol::invalid_request("the first message is hello", "method");
   } else if (!knows_version(request.params)) {
     greeted = base::Error{"unsupported_version", "this hub speaks version 1", "versions"};
   } else {
@@ -178,7 +174,7 @@ void Room::on_binary(Client& client, const SharedBytes& message, Clock::time_poi
   if (worker && member->greeted) {
     records_.take(client, *member, message, now);
   } else {
-    refuse(client, 0, invalid_request("binary messages come from workers"));
+    refuse(client, 0, protocol::invalid_request("binary messages come from workers"));
   }
 }
 

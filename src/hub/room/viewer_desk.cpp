@@ -141,8 +141,8 @@ base::Result<json> ViewerDesk::keep_run(const Member& member) {
                        "see the alarms, or start the run again with --record"};
   }
   audit_log_.event("run.keep", json::object(), member.session, keeper_.lease().name());
-  leaders_.tell_trainer("notice", {{"message", "kept by " + keeper_.lease().name() +
-                                                   ": all traced data is recorded from now on"}});
+  leaders_.notify_trainer("notice", {{"message", "kept by " + keeper_.lease().name() +
+                                                     ": all traced data is recorded from now on"}});
   run_.set_recording_limit(0);
   roster_.broadcast("recording", {{"bytes", audit_log_.counters().file_bytes}, {"max_bytes", 0}});
   demand_.update();

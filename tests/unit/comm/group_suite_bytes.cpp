@@ -57,7 +57,7 @@ TEST_P(GroupSuite, GatherBytes) {
   });
 }
 
-TEST_P(GroupSuite, GatherAllBytesInAnyNumberOfPieces) {
+TEST_P(GroupSuite, GatherAllBytesInAnyNumberOfChunks) {
   run([](const ProcessGroup& group) {
     for (const std::size_t most : {1, 7, 64, 1000, 1 << 20}) {
       for (int round = 0; round < 4; ++round) {

@@ -73,13 +73,13 @@ inline at::Tensor shard_of(const at::Tensor& whole, const mesh::Placement& place
   return at::cat(parts, placement.dim);
 }
 
-struct Wanted {
+struct Traced {
   json compressor;
   std::int64_t first_line = 0, last_line = 0;  // 0 and 0: all
 };
 
 inline LogicalShape logical_shape(const at::Tensor& whole, const mesh::Placement& placement,
-                                  int ranks, const Wanted& wanted) {
+                                  int ranks, const Traced& wanted) {
   LogicalShape shape;
   shape.rows = whole.size(0);
   shape.lines = whole.size(1);
@@ -138,7 +138,7 @@ inline at::Tensor traced(const std::vector<at::Tensor>& locals, const LogicalSha
 }
 
 inline at::Tensor traced_on(const at::Tensor& whole, const Layout& layout, int ranks,
-                            const Wanted& wanted) {
+                            const Traced& wanted) {
   const mesh::Placement placement = layout.on(ranks);
   std::vector<at::Tensor> locals;
   for (int rank = 0; rank < ranks; ++rank) {

@@ -90,7 +90,7 @@ bool fits(const json& compressor, std::int64_t features) {
 }
 
 void expect_invariant(const Layout& layout, std::int64_t lines, std::int64_t features,
-                      const Wanted& window) {
+                      const Traced& window) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
     at::Tensor whole = normal({2, lines, features}, dtype);
     whole[0][lines / 2][features / 3] = -0.0;
@@ -98,7 +98,7 @@ void expect_invariant(const Layout& layout, std::int64_t lines, std::int64_t fea
     whole[1][0][features / 2] = -std::numeric_limits<double>::infinity();
     for (const json& compressor : kCompressors) {
       if (!fits(compressor, features)) continue;
-      const Wanted wanted{compressor, window.first_line, window.last_line};
+      const Traced wanted{compressor, window.first_line, window.last_line};
       const at::Tensor expected = traced_on(whole, layout, 1, wanted);
       for (const int ranks : {2, 4, 8}) {
         EXPECT_TRUE(same_bits(traced_on(whole, layout, ranks, wanted), expected))
@@ -120,7 +120,7 @@ TEST(Packing, IsTheSameBitForBitHoweverColumnsAreCut) {
   for (const Layout& layout : layouts) expect_invariant(layout, 3, layout.size(), {});
 }
 
-TEST(Packing, IsTheSameBitForBitHoweverLinesAreCut) {
+TEST(Packing, IsTheSameBitForBitForAllShards) {
   for (const std::int64_t lines : {1, 7, 64, 96}) {
     for (const std::int64_t features : {768, 1000}) {
       expect_invariant({"lines", 1, {lines}, 0}, lines, features, {});
@@ -185,7 +185,7 @@ TEST(Packing, ConstantInConstantOut) {
   const at::Tensor ones = at::ones({1, 2, 14336}, at::kFloat);
   for (const int ranks : {1, 2, 8}) {
     for (const std::int64_t tiles : {64, 96, 1000}) {
-      const Wanted wanted{{{"kind", "tile"}, {"tiles", tiles}}};
+      const Traced wanted{{{"kind", "tile"}, {"tiles", tiles}}};
       EXPECT_TRUE(at::equal(traced_on(ones, {"", 2, {14336}, 0}, ranks, wanted),
                             at::ones({1, 2, tiles}, at::kFloat)));
     }
@@ -281,7 +281,7 @@ TEST(Packing, OutliersPutNaNFirstAndEqualMagnitudesByColumn) {
 // Tensor Tracer's numbers: each rank's own tiles, then tiles of those.
 TEST(Packing, TwoStagesReduceWhatEachRankReduced) {
   const at::Tensor whole = normal({1, 3, 1000}, at::kDouble);
-  const Wanted wanted{{{"kind", "tile"},
+  const Traced wanted{{{"kind", "tile"},
                        {"tiles", 10},
                        {"tiles_one_rank", 7},
                        {"method", "absmax"},
@@ -307,7 +307,7 @@ TEST(Packing, TwoStagesReduceWhatEachRankReduced) {
 // As Tensor Tracer does with one rank, and with what every rank holds whole.
 TEST(Packing, BothStagesRunWithOneRankAndWhereRanksHoldAll) {
   const at::Tensor whole = normal({1, 3, 1000}, at::kDouble);
-  const Wanted wanted{{{"kind", "tile"},
+  const Traced wanted{{{"kind", "tile"},
                        {"tiles", 4},
                        {"tiles_one_rank", 10},
                        {"method", "absmax"},
@@ -331,7 +331,7 @@ TEST(Packing, BothStagesRunWithOneRankAndWhereRanksHoldAll) {
 TEST(Packing, TwoStagesGiveNoRankMoreTilesThanItHasColumns) {
   const at::Tensor whole = normal({1, 3, 64}, at::kDouble);
   const auto tiles_of = [](int tiles, int one_rank = 60) {
-    return Wanted{{{"kind", "tile"}, {"tiles", tiles}, {"tiles_one_rank", one_rank}}};
+    return Traced{{{"kind", "tile"}, {"tiles", tiles}, {"tiles_one_rank", one_rank}}};
   };
   const Layout columns{"", 2, {64}, 0};
   // 4 ranks with 16 columns each: all of them reach the second stage.

@@ -458,7 +458,7 @@ TEST(Tracer, MicroBatchesEvaluationsAndPromptsAreToldApart) {
   }
 }
 
-TEST(Tracer, GradientsOfAddendsAreSummedAndOfShardsJoined) {
+TEST(Tracer, GradientsOfPartialSumsAreSummedAndOfShardsJoined) {
   // One key group on four ranks: each rank's gradient of it is a partial sum.
   Collector collector;
   comm::run_local(4, [&](const comm::ProcessGroup& group) {

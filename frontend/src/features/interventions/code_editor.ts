@@ -102,14 +102,6 @@ const kTheme = EditorView.theme({
   '.cm-completionDetail': { color: 'inherit', fontStyle: 'normal', opacity: '0.8' },
 });
 
-/** The completion type of CodeMirror for each kind of word. */
-const kIcons: Readonly<Record<Word['kind'], string>> = {
-  place: 'property',
-  vector: 'constant',
-  operator: 'function',
-  line: 'keyword',
-  name: 'variable',
-};
 /** Words of this program and of this run come first. */
 const kBoosts: Readonly<Record<Word['kind'], number>> = {
   name: 4,
@@ -120,7 +112,7 @@ const kBoosts: Readonly<Record<Word['kind'], number>> = {
 };
 
 function completionOf({ text, about, kind }: Word): Completion {
-  return { label: text, detail: about, type: kIcons[kind], boost: kBoosts[kind] };
+  return { label: text, detail: about, boost: kBoosts[kind] };
 }
 
 function completed(context: CompletionContext, facts: Facts | null): CompletionResult | null {
