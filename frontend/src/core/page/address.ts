@@ -1,3 +1,4 @@
+import { untrack } from 'svelte';
 import { preferredView } from '../session/preferences';
 import { formatViewState, type ViewState } from '../session/url_state';
 
@@ -26,7 +27,8 @@ export class Address {
       this.timer = undefined;
       this.flush();
     }, kDelayMs);
-    const query = formatViewState(this.view(), preferredView());
+    // Who changes the view while a component is built does not depend on the whole view.
+    const query = untrack(() => formatViewState(this.view(), preferredView()));
     history.replaceState(null, '', location.pathname + query + location.hash);
   }
 }

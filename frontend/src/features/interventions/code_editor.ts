@@ -9,6 +9,7 @@ import {
   history,
   historyKeymap,
   insertNewlineKeepIndent,
+  isolateHistory,
   standardKeymap,
 } from '@codemirror/commands';
 import { HighlightStyle, syntaxHighlighting } from '@codemirror/language';
@@ -174,7 +175,10 @@ export function makeEditor(options: EditorOptions): EditorView {
 /** Replaces the whole text; the user can undo the change. */
 export function replaceText(view: EditorView, text: string): void {
   if (view.state.doc.toString() === text) return;
-  view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+  view.dispatch({
+    changes: { from: 0, to: view.state.doc.length, insert: text },
+    annotations: isolateHistory.of('full'),
+  });
 }
 
 /** Marks the range of an error. A range beyond the text marks the last character. */
