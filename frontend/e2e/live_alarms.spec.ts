@@ -1,5 +1,6 @@
 import { expect, type Page, test } from '@playwright/test';
 import AxeBuilder from '@axe-core/playwright';
+import { release } from './live_support.ts';
 import { idle, kNightly } from './support.ts';
 
 // Alarms of a real hub and a real run: set on a curve, seen by every viewer, kept over a reload.
@@ -22,6 +23,8 @@ async function trace(page: Page, point: string, kind: string): Promise<void> {
     { point, compressor: { kind } },
   );
 }
+
+test.afterEach(({ page }) => release(page));
 
 async function serious(page: Page): Promise<readonly string[]> {
   const { violations } = await new AxeBuilder({ page }).analyze();
@@ -111,15 +114,11 @@ test(
 async function keepNotifications(page: Page): Promise<void> {
   await page.addInitScript(() => {
     const kept: string[] = [];
-    class Kept {
-      static readonly permission = 'granted';
-      static requestPermission(): Promise<string> {
-        return Promise.resolve('granted');
-      }
-      constructor(title: string, { body }: { body: string }) {
-        kept.push(`${title}: ${body}`);
-      }
-    }
+    const Kept = function (title: string, { body }: { body: string }): void {
+      kept.push(`${title}: ${body}`);
+    };
+    Kept.permission = 'granted';
+    Kept.requestPermission = () => Promise.resolve('granted');
     Object.assign(window, { Notification: Kept, keptNotifications: kept });
   });
 }
@@ -134,7 +133,7 @@ test(
     await open(page);
     await page.getByTestId('tab-overview').click();
     await page.getByTestId('alarm-on-loss').click();
-    await page.getByLabel(/^Show a notification/).check();
+    await page.getByRole('checkbox', { name: /^Show a notification/ }).check();
     await page.getByTestId('alarm-test').selectOption('value above');
     await page.getByTestId('alarm-value').fill('0.001');
     await page.getByTestId('alarm-name').fill('stop here');

@@ -1,7 +1,7 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect, type Locator, type Page, test } from '@playwright/test';
 import { tokenText } from '../src/ui/maps/token_text.ts';
-import { readByPython } from './live_support.ts';
+import { readByPython, release } from './live_support.ts';
 import { idle } from './support.ts';
 
 // The numbers of the field on a real run: the page shows what live_numbers.py computes with NumPy from all scores
@@ -80,6 +80,7 @@ async function look(page: Page, name: string): Promise<void> {
 // Other tests need the plan that the run had.
 test.afterEach(async ({ page }) => {
   await page.evaluate((plan) => window.__tt?.app.control.setPlan({ entries: plan }), before);
+  await release(page);
 });
 
 test('lens and text show the probabilities, losses and entropies of all scores', async ({

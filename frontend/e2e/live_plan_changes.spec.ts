@@ -1,5 +1,6 @@
 import { expect, type Page, test } from '@playwright/test';
 import { spawn } from 'node:child_process';
+import { release } from './live_support.ts';
 import { addressOf, idle, kNightly } from './support.ts';
 
 // The plan of a real run changes 20 times. Every curve whose entry holds the same numbers is whole: live, after a
@@ -129,6 +130,8 @@ async function expectMark(page: Page): Promise<void> {
   }
   throw new Error('no mark of a plan');
 }
+
+test.afterEach(({ page }) => release(page));
 
 test('curves go on through 20 changes of the plan', kNightly, async ({ page, context }) => {
   test.setTimeout(900_000);

@@ -65,7 +65,7 @@ function search(page: Page, name: string): string | null {
 
 /** A number as the page writes it. */
 function written(value: number, digits: number): string {
-  return String(Number(Math.fround(value).toPrecision(digits))).replace('-', '−');
+  return Math.fround(value).toPrecision(digits).replace('-', '−');
 }
 
 test('a map is zoomed, and a pinned cell has its values', kNightly, async ({ page }) => {

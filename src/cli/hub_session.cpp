@@ -76,7 +76,8 @@ base::Result<HubSession> HubSession::start(const config::TrainConfig& config) {
   session.name_ = config.run_name.empty() ? session.id_ : config.run_name;
   const std::string run_dir = config.run_dir.empty() ? "runs/" + session.id_ : config.run_dir;
   session.record_dir_ = config.recording.record.empty() ? run_dir : config.recording.record;
-  session.is_recorded_ = config.recording.takes_traced();
+  session.hub_takes_traced_ = config.recording.takes_traced() || !config.alarm.alarms.empty() ||
+                              config.alarm.spike_recorder > 0;
   session.start_time_ = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   session.pause_timeout_ = std::chrono::milliseconds(
       static_cast<std::int64_t>(config.tracer.tensor_tracer_pause_timeout * 1e3));
@@ -102,7 +103,7 @@ void HubSession::connect(nlohmann::json facts, link::HubClientOptions::Check che
   options.worker_token = hub_.worker_token;
   options.run = std::move(facts);
   options.check = std::move(check);
-  options.is_wanted = is_recorded_;
+  options.is_wanted = hub_takes_traced_;
   options.pause_timeout = pause_timeout_;
   client_ = std::make_unique<link::HubClient>(std::move(options));
 }

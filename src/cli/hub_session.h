@@ -47,7 +47,7 @@ class HubSession {
   std::string start_time_;
   std::string record_dir_;
   std::string notice_;
-  bool is_recorded_ = true;  // with all traced records
+  bool hub_takes_traced_ = true;  // for the recording, alarms or the spike recorder
   std::chrono::milliseconds pause_timeout_{0};
   link::HubInfo hub_;
   std::unique_ptr<link::HubClient> client_;

@@ -168,7 +168,7 @@ void AlarmDesk::report(const Alarm& alarm, const AlarmChange& change, Clock::tim
     spdlog::warn("alarm_fired: {}", change.message);
     const char* const pause = pauses ? "; the run is paused until somebody continues it" : "";
     leaders_.notify_trainer("alarm", {{"message", change.message + pause}});
-    if (options_.alarms.spikes != nullptr) options_.alarms.spikes->write(change.step);
+    if (options_.alarms.spikes != nullptr) options_.alarms.spikes->write(change.step, now);
   } else {
     spdlog::info("alarm_cleared: {}", change.message);
   }
@@ -178,6 +178,11 @@ void AlarmDesk::report(const Alarm& alarm, const AlarmChange& change, Clock::tim
     options_.alarms.calls->push(protocol::encode_json(std::move(body)));
   }
   notify_viewers(std::move(params), nullptr);
+}
+
+void AlarmDesk::finish() {
+  if (options_.alarms.spikes == nullptr) return;
+  if (const auto written = options_.alarms.spikes->finish()) report_spike(*written);
 }
 
 void AlarmDesk::report_spike(const SpikeRecorder::Written& written) {
@@ -228,6 +233,7 @@ void AlarmDesk::replay(std::string_view event, const json& params) {
 }
 
 void AlarmDesk::tick(Clock::time_point now) {
+  if (options_.alarms.spikes != nullptr) options_.alarms.spikes->tick(now);
   if (must_save_ && now - saved_ >= kSaveInterval) save(now);
 }
 

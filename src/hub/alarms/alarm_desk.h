@@ -46,6 +46,8 @@ class AlarmDesk {
   /// Shows an `alarm` or `alarms` event of a replayed run.
   void replay(std::string_view event, const nlohmann::json& params);
   void tick(Clock::time_point now);
+  /// The run ends: what the spike recorder still has to write is written now.
+  void finish();
   /// The spike recorder has written a recording, or failed to.
   void report_spike(const SpikeRecorder::Written& written);
 

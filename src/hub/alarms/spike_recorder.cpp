@@ -1,8 +1,7 @@
 #include "src/hub/alarms/spike_recorder.h"
 
-#include <filesystem>
+#include <algorithm>
 
-#include "src/hub/fanout/clock.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/protocol/json_members.h"
 #include "tensor_tracer/record/recorder.h"
@@ -25,6 +24,7 @@ base::Status not_written(const std::string& path) {
 }  // namespace
 
 SpikeRecorder::~SpikeRecorder() {
+  if (const auto written = finish()) on_written_(*written);
   if (writer_.joinable()) writer_.join();
 }
 
@@ -44,10 +44,24 @@ void SpikeRecorder::forget() {
 
 void SpikeRecorder::add_record(const protocol::RecordHeader& header,
                                const base::SharedBytes& bytes) {
-  next_.records.push_back({header, bytes});
-  next_.bytes += bytes->size();
+  if (due_ && header.step <= step_of(due_->steps.back().params)) {
+    for (Step& step : due_->steps) {
+      if (step_of(step.params) == header.step) step.records.push_back({header, bytes});
+    }
+    return;
+  }
+  Step& home = home_of(header.step);
+  home.records.push_back({header, bytes});
+  home.bytes += bytes->size();
   bytes_ += bytes->size();
   make_room();
+}
+
+// The end of a step may overtake its records.
+SpikeRecorder::Step& SpikeRecorder::home_of(std::uint64_t step) {
+  const auto found = std::find_if(steps_.rbegin(), steps_.rend(),
+                                  [step](const Step& one) { return step_of(one.params) == step; });
+  return found == steps_.rend() ? next_ : *found;
 }
 
 void SpikeRecorder::add_step(const json& params) {
@@ -65,37 +79,59 @@ void SpikeRecorder::make_room() {
   if (bytes_ > max_bytes_) forget();  // one step alone has more
 }
 
-void SpikeRecorder::write(std::uint64_t step) {
-  if (steps_.empty() || writes_ || files_ >= kMaxFiles) return;
+void SpikeRecorder::write(std::uint64_t step, Clock::time_point now) {
+  if (steps_.empty() || due_ || writes_ || files_ >= kMaxFiles) return;
+  ++files_;
+  due_ = {.facts = facts_,
+          .path = folder_ + "/spike-" + std::to_string(step) + ".ttrec",
+          .steps = std::move(steps_),
+          .time = now + kLateness};
+  forget();
+}
+
+void SpikeRecorder::tick(Clock::time_point now) {
+  if (due_ && now >= due_->time) write_due();
+}
+
+void SpikeRecorder::write_due() {
   if (writer_.joinable()) writer_.join();
   writes_ = true;
-  ++files_;
-  Written written{.first_step = step_of(steps_.front().params),
-                  .last_step = step_of(steps_.back().params),
-                  .records = 0,
-                  .path = folder_ + "/spike-" + std::to_string(step) + ".ttrec",
-                  .status = {}};
-  writer_ = std::thread([this, written, facts = facts_, steps = std::move(steps_)]() mutable {
+  writer_ = std::thread([this, due = std::move(*due_)] {
     base::set_thread_name("tt-spike");
-    const std::uint64_t run = record::run_number(text_of(facts, "id"));
-    auto recorder = record::Recorder::open({.path = written.path, .queue_bytes = 2 * kMaxBytes});
-    written.status = recorder.ok() ? base::Status() : recorder.error();
-    if (recorder.ok()) {
-      recorder.value()->set_run(facts);
-      for (const Step& one : steps) {
-        for (const Record& record : one.records) {
-          recorder.value()->add_record(record.header, record.bytes);
-        }
-        recorder.value()->add_step(run, one.params, one.time_ns);
-        written.records += one.records.size();
-      }
-      recorder.value()->finish();
-      if (recorder.value()->counters().stopped) written.status = not_written(written.path);
-    }
-    on_written_(written);
+    on_written_(write_file(due));
     writes_ = false;
   });
-  forget();
+  due_.reset();
+}
+
+std::optional<SpikeRecorder::Written> SpikeRecorder::finish() {
+  const std::optional<Due> due = std::exchange(due_, std::nullopt);
+  return due ? std::optional(write_file(*due)) : std::nullopt;
+}
+
+SpikeRecorder::Written SpikeRecorder::write_file(const Due& due) {
+  Written written{.first_step = step_of(due.steps.front().params),
+                  .last_step = step_of(due.steps.back().params),
+                  .records = 0,
+                  .path = due.path,
+                  .status = {}};
+  const std::uint64_t run = record::run_number(text_of(due.facts, "id"));
+  auto recorder = record::Recorder::open({.path = due.path, .queue_bytes = 2 * kMaxBytes});
+  if (!recorder.ok()) {
+    written.status = recorder.error();
+    return written;
+  }
+  recorder.value()->set_run(due.facts);
+  for (const Step& one : due.steps) {
+    for (const Record& record : one.records) {
+      recorder.value()->add_record(record.header, record.bytes);
+    }
+    recorder.value()->add_step(run, one.params, one.time_ns);
+    written.records += one.records.size();
+  }
+  recorder.value()->finish();
+  if (recorder.value()->counters().stopped) written.status = not_written(written.path);
+  return written;
 }
 
 }  // namespace tt::hub

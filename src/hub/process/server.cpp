@@ -102,8 +102,8 @@ class Server {
   }
   /// Joins the threads that post to the I/O context, and releases what they were given.
   ~Server() {
-    spikes_.reset();
     end_recording();
+    spikes_.reset();
     if (finishing_.joinable()) {
       finishing_.join();
     }

@@ -43,7 +43,10 @@ class Room : public Host {
     demand_.update();
   }
   /// From now on nothing is recorded.
-  void end_recording() { audit_log_.end(); }
+  void end_recording() {
+    alarms_.finish();
+    audit_log_.end();
+  }
   /// Shows the run of an earlier hub until its trainer connects again.
   void restore(nlohmann::json facts, const std::vector<nlohmann::json>& steps);
   /// The run is now at another time: `steps` are the steps that late viewers see as its past.

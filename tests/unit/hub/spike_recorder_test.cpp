@@ -32,21 +32,22 @@ class SpikeRecorderTest : public testing::Test {
   void follow(std::uint32_t plan) {
     spikes_->follow({{"id", "5f0c00000000abcd"}, {"plan", {{"number", plan}}}});
   }
+  void record(std::uint64_t step, std::size_t size = 16) {
+    protocol::RecordHeader header{.run = 0x5f0c00000000abcd, .step = step, .plan = 1};
+    header.ndim = 1;
+    header.dtype = protocol::Dtype(200);
+    std::string bytes;
+    protocol::append_record(bytes, header, std::vector<std::byte>(size));
+    spikes_->add_record(header, std::make_shared<const std::string>(std::move(bytes)));
+  }
   void step(std::uint64_t number, std::size_t records = 1, std::size_t size = 16) {
-    for (std::size_t i = 0; i < records; ++i) {
-      protocol::RecordHeader header{.run = 0x5f0c00000000abcd, .step = number, .plan = 1};
-      header.ndim = 1;
-      header.dtype = protocol::Dtype(200);
-      std::string bytes;
-      protocol::append_record(bytes, header, std::vector<std::byte>(size));
-      spikes_->add_record(header, std::make_shared<const std::string>(std::move(bytes)));
-    }
+    for (std::size_t i = 0; i < records; ++i) record(number, size);
     spikes_->add_step({{"step", number}, {"loss", 1.0}});
   }
   // Waits until the file is written; "first to last, records".
   std::string write(std::uint64_t at) {
     const std::size_t before = written_.size();
-    spikes_->write(at);
+    spikes_->write(at, Clock::now());
     spikes_.reset();
     make();
     follow(1);
@@ -85,10 +86,31 @@ TEST_F(SpikeRecorderTest, ForgetsTheStepsOfAnotherPlan) {
 TEST_F(SpikeRecorderTest, WritesNothingIfItHasNothing) {
   EXPECT_EQ(write(1), "");
   step(1);
-  spikes_->write(1);
-  spikes_->write(1);  // these steps are written already
+  spikes_->write(1, Clock::now());
+  spikes_->write(1, Clock::now());  // these steps are written already
   spikes_.reset();
   EXPECT_EQ(written_.size(), 1U);
+}
+
+// A step's end waits less in the trainer's queue than its records.
+TEST_F(SpikeRecorderTest, LateRecordsJoinTheirStep) {
+  step(1, 0);
+  step(2, 0);
+  record(1);
+  step(3, 0);
+  const auto now = Clock::now();
+  spikes_->write(3, now);
+  record(2);
+  record(3);
+  step(4);
+  record(3);
+  spikes_->tick(now + SpikeRecorder::kLateness / 2);
+  EXPECT_TRUE(written_.empty());
+  spikes_->tick(now + SpikeRecorder::kLateness);
+  spikes_.reset();
+  ASSERT_EQ(written_.size(), 1U);
+  EXPECT_EQ(written_[0].records, 4U);
+  EXPECT_EQ(written_[0].last_step, 3U);
 }
 
 TEST_F(SpikeRecorderTest, HasALimitOfBytes) {
