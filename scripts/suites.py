@@ -132,18 +132,18 @@ def nightly_suites(reports: Path) -> list[Suite]:
     """What scripts/nightly.sh runs; together at most 100 minutes."""
     e2e = "tests/e2e"
     return [
-        nightly_pytest("websocket", 3, reports, e2e, RERUN),
-        nightly_pytest("attacks", 6, reports, e2e, RERUN),
-        nightly_pytest("kills", 4, reports, e2e, RERUN),
-        nightly_pytest("history", 4, reports, e2e, RERUN),
+        nightly_pytest("websocket", 2, reports, e2e, RERUN),
+        nightly_pytest("attacks", 4, reports, e2e, RERUN),
+        nightly_pytest("kills", 3, reports, e2e, RERUN),
+        nightly_pytest("history", 3, reports, e2e, RERUN),
         nightly_pytest("dialects", 3, reports, e2e, RERUN),
         nightly_pytest("export", 3, reports, e2e, RERUN),
-        nightly_pytest("runs", 5, reports, e2e, RERUN),
-        nightly_pytest("meshes", 10, reports, "tests/oracle"),
-        playwright_suite("browser", 12, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
+        nightly_pytest("runs", 4, reports, e2e, RERUN),
+        nightly_pytest("meshes", 11, reports, "tests/oracle"),
+        playwright_suite("browser", 13, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
                          "--grep-invert=@smoke"),
-        playwright_suite("live views", 10, reports, ROOT, sys.executable, "scripts/live_page.py",
+        playwright_suite("live views", 15, reports, ROOT, sys.executable, "scripts/live_page.py",
                          "--grep=@nightly"),
-        sanitizer_suite("tsan", 12, reports),
-        python_check("names", "--all", minutes=28),
+        sanitizer_suite("tsan", 14, reports),
+        python_check("names", "--all", minutes=25),
     ]
