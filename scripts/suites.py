@@ -59,13 +59,6 @@ def vitest_suite(reports: Path) -> Suite:
     return Suite("vitest", command, 5, report, ROOT / "frontend", is_fast=True)
 
 
-def ctest_suite(reports: Path) -> Suite:
-    report = reports / "ctest.xml"
-    command = ("ctest", "--preset", "release", "--no-tests=error", "--output-junit", str(report),
-               "--timeout", "300", "-j", str(len(os.sched_getaffinity(0))))
-    return Suite("ctest", command, 10, report, is_fast=True)
-
-
 def playwright_suite(name: str, minutes: int, reports: Path, folder: Path,
                      *command: str) -> Suite:
     report = reports / f"{name.replace(' ', '-')}.xml"
@@ -76,10 +69,10 @@ def playwright_suite(name: str, minutes: int, reports: Path, folder: Path,
     return Suite(name, command, minutes, report, folder, environment)
 
 
-def sanitizer_suite(preset: str, minutes: int, reports: Path) -> Suite:
+def cpp_suite(name: str, preset: str, minutes: int, reports: Path, *, is_fast: bool = False) -> Suite:
     report = reports / preset
-    command = ("scripts/sanitize.sh", preset, "--reports", str(report))
-    return Suite(preset, command, minutes, report)
+    command = ("scripts/cpp_tests.sh", preset, "--reports", str(report))
+    return Suite(name, command, minutes, report, is_fast=is_fast)
 
 
 # On a busy machine processes and browsers are now and then late: their suites try a failed test once
@@ -111,14 +104,14 @@ def ci_suites(reports: Path) -> list[Suite]:
         page_check("lint"),
         page_check("size"),
         vitest_suite(reports),
-        ctest_suite(reports),
+        cpp_suite("ctest", "release", 10, reports, is_fast=True),
         pytest_suite("oracle", 15, reports, "tests/oracle", "-m", IN_CI),
         pytest_suite("e2e", 15, reports, "tests/e2e", "-m", IN_CI, RERUN, *side_by_side()),
         playwright_suite("playwright", 10, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
                          "--grep=@smoke"),
         playwright_suite("live page", 10, reports, ROOT, sys.executable, "scripts/live_page.py",
                          "--grep-invert=@nightly"),
-        sanitizer_suite("asan-ubsan", 40, reports),
+        cpp_suite("asan-ubsan", "asan-ubsan", 40, reports),
     ]
 
 
@@ -144,6 +137,6 @@ def nightly_suites(reports: Path) -> list[Suite]:
                          "--grep-invert=@smoke"),
         playwright_suite("live views", 15, reports, ROOT, sys.executable, "scripts/live_page.py",
                          "--grep=@nightly"),
-        sanitizer_suite("tsan", 14, reports),
+        cpp_suite("tsan", "tsan", 14, reports),
         python_check("names", "--all", minutes=25),
     ]

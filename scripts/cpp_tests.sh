@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Builds and runs the tests under sanitizers. asan-ubsan: the tests of all parts, with ranks as threads and as
-# two processes. tsan: the tests of the parts without libtorch. Both also run the corpora of the fuzz
-# targets.
+# Runs the C++ tests of a build. Each program runs once for each CPU with a part of its tests: ctest starts a
+# process for each test, and loading libtorch takes longer than most tests.
 #
-#   scripts/sanitize.sh [asan-ubsan|tsan|all] [--reports FOLDER] [flags of GoogleTest…]
+#   scripts/cpp_tests.sh release|asan-ubsan|tsan [--reports FOLDER] [flags of GoogleTest…]
 #
-# --reports writes JUnit files. For a long run: scripts/sanitize.sh all --gtest_repeat=20 --gtest_shuffle
+# release: all tests of the build of scripts/setup.sh. asan-ubsan: builds, then the tests of all parts, with ranks
+# as threads and as two processes. tsan: builds, then the tests of the parts without libtorch. All three run the
+# corpora of the fuzz targets.
+# --reports writes JUnit files. For a long run: scripts/cpp_tests.sh tsan --gtest_repeat=20 --gtest_shuffle
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh
@@ -34,31 +36,42 @@ run_shards() {
 
 # Every program runs, also after one that failed.
 run_preset() {
-  local preset=$1 programs=(unit_tests) targets=(fuzz) tests="fuzz_corpus\..*" failed=0 program
+  local preset=$1 programs=(unit_tests) others=(-R '^(fuzz_corpus\..*)$') failed=0 program
   shift
-  if [[ $preset == asan-ubsan ]]; then
-    programs+=(torch_tests)
-    targets+=(mpi_tests)
-    tests+="|bare_1|mpi_2|mpi_plain_2"
-  fi
-  configure_preset "$preset"
-  cmake --build --preset "$preset" --parallel "$(build_jobs)" --target "${programs[@]}" "${targets[@]}"
+  case $preset in
+    release)
+      programs+=(torch_tests)
+      others=(-LE '^(unit|torch)$')
+      ;;
+    asan-ubsan)
+      programs+=(torch_tests)
+      others=(-R '^(fuzz_corpus\..*|bare_1|mpi_2|mpi_plain_2)$')
+      build "$preset" "${programs[@]}" fuzz mpi_tests
+      ;;
+    tsan) build "$preset" "${programs[@]}" fuzz ;;
+  esac
   for program in "${programs[@]}"; do
     run_shards "$preset" "$program" "$@" || failed=1
   done
   # Open MPI has no frame pointers: only a slow unwind sees which library of it leaks.
-  ASAN_OPTIONS+=:fast_unwind_on_malloc=0 ctest --test-dir "build/$preset" -R "^($tests)\$" \
-    --no-tests=error --output-on-failure \
+  ASAN_OPTIONS+=:fast_unwind_on_malloc=0 ctest --test-dir "build/$preset" "${others[@]}" \
+    --no-tests=error --output-on-failure --timeout 300 \
     ${reports:+--output-junit "$reports/ctest.xml"} || failed=1
   return "$failed"
 }
 
+# build PRESET TARGET…
+build() {
+  local preset=$1
+  shift
+  configure_preset "$preset"
+  cmake --build --preset "$preset" --parallel "$(build_jobs)" --target "$@"
+}
+
 main() {
-  local presets=("${1:-all}") preset
-  shift || true
-  case ${presets[0]} in
-    asan-ubsan | tsan) ;;
-    all) presets=(asan-ubsan tsan) ;;
+  local preset=${1:-}
+  case $preset in
+    release | asan-ubsan | tsan) shift ;;
     *) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 2 ;;
   esac
   if [[ ${1:-} == --reports ]]; then
@@ -67,7 +80,7 @@ main() {
     shift 2
   fi
   cd "$TT_ROOT"
-  for preset in "${presets[@]}"; do run_preset "$preset" "$@"; done
+  run_preset "$preset" "$@"
 }
 
 main "$@"
