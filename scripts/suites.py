@@ -69,10 +69,11 @@ def playwright_suite(name: str, minutes: int, reports: Path, folder: Path,
     return Suite(name, command, minutes, report, folder, environment)
 
 
-def cpp_suite(name: str, preset: str, minutes: int, reports: Path, *, is_fast: bool = False) -> Suite:
+def cpp_suite(preset: str, minutes: int, reports: Path, *, name: str = "",
+              is_fast: bool = False) -> Suite:
     report = reports / preset
     command = ("scripts/cpp_tests.sh", preset, "--reports", str(report))
-    return Suite(name, command, minutes, report, is_fast=is_fast)
+    return Suite(name or preset, command, minutes, report, is_fast=is_fast)
 
 
 # On a busy machine processes and browsers are now and then late: their suites try a failed test once
@@ -104,14 +105,14 @@ def ci_suites(reports: Path) -> list[Suite]:
         page_check("lint"),
         page_check("size"),
         vitest_suite(reports),
-        cpp_suite("ctest", "release", 10, reports, is_fast=True),
+        cpp_suite("release", 10, reports, name="ctest", is_fast=True),
         pytest_suite("oracle", 15, reports, "tests/oracle", "-m", IN_CI),
         pytest_suite("e2e", 15, reports, "tests/e2e", "-m", IN_CI, RERUN, *side_by_side()),
         playwright_suite("playwright", 10, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
                          "--grep=@smoke"),
         playwright_suite("live page", 10, reports, ROOT, sys.executable, "scripts/live_page.py",
                          "--grep-invert=@nightly"),
-        cpp_suite("asan-ubsan", "asan-ubsan", 40, reports),
+        cpp_suite("asan-ubsan", 40, reports),
     ]
 
 
@@ -137,6 +138,6 @@ def nightly_suites(reports: Path) -> list[Suite]:
                          "--grep-invert=@smoke"),
         playwright_suite("live views", 15, reports, ROOT, sys.executable, "scripts/live_page.py",
                          "--grep=@nightly"),
-        cpp_suite("tsan", "tsan", 14, reports),
+        cpp_suite("tsan", 14, reports),
         python_check("names", "--all", minutes=25),
     ]

@@ -45,12 +45,13 @@ void SpikeRecorder::forget() {
 void SpikeRecorder::add_record(const protocol::RecordHeader& header,
                                const base::SharedBytes& bytes) {
   if (due_ && header.step <= step_of(due_->steps.back().params)) {
-    for (Step& step : due_->steps) {
-      if (step_of(step.params) == header.step) step.records.push_back({header, bytes});
+    if (Step* const home = find_step(due_->steps, header.step)) {
+      home->records.push_back({header, bytes});
     }
     return;
   }
-  Step& home = home_of(header.step);
+  Step* const ended = find_step(steps_, header.step);
+  Step& home = ended != nullptr ? *ended : next_;
   home.records.push_back({header, bytes});
   home.bytes += bytes->size();
   bytes_ += bytes->size();
@@ -58,10 +59,10 @@ void SpikeRecorder::add_record(const protocol::RecordHeader& header,
 }
 
 // The end of a step may overtake its records.
-SpikeRecorder::Step& SpikeRecorder::home_of(std::uint64_t step) {
-  const auto found = std::find_if(steps_.rbegin(), steps_.rend(),
-                                  [step](const Step& one) { return step_of(one.params) == step; });
-  return found == steps_.rend() ? next_ : *found;
+SpikeRecorder::Step* SpikeRecorder::find_step(std::deque<Step>& steps, std::uint64_t step) {
+  const auto found =
+      std::ranges::find(steps, step, [](const Step& one) { return step_of(one.params); });
+  return found == steps.end() ? nullptr : &*found;
 }
 
 void SpikeRecorder::add_step(const json& params) {

@@ -62,6 +62,7 @@ class SpikeRecorder {
   /// arrive until then. Does nothing while other steps are due or being written, and after
   /// kMaxFiles recordings.
   void write(std::uint64_t step, Clock::time_point now);
+  /// Writes the steps that are due, on the writing thread.
   void tick(Clock::time_point now);
   /// At the end of the run: writes the steps that are due on the calling thread.
   std::optional<Written> finish();
@@ -86,7 +87,7 @@ class SpikeRecorder {
 
   void forget();
   void make_room();
-  Step& home_of(std::uint64_t step);
+  static Step* find_step(std::deque<Step>& steps, std::uint64_t step);  // null: not there
   void write_due();
   static Written write_file(const Due& due);
 
