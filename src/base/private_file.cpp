@@ -29,9 +29,7 @@ bool write_all(int fd, const std::string& text) {
   std::size_t done = 0;
   while (done < text.size()) {
     const ssize_t n = ::write(fd, text.data() + done, text.size() - done);
-    if (n < 0 && errno != EINTR) {
-      return false;
-    }
+    if (n < 0 && errno != EINTR) return false;
     done += n > 0 ? static_cast<std::size_t>(n) : 0;
   }
   return true;
@@ -48,12 +46,8 @@ Result<std::string> read_all(const ScopedFd& fd, const std::string& path, std::s
   std::vector<char> chunk(64 << 10);
   while (true) {
     const ssize_t n = ::read(fd.get(), chunk.data(), chunk.size());
-    if (n == 0) {
-      return text;
-    }
-    if (n < 0 && errno != EINTR) {
-      return file_error(path, "cannot be read", errno);
-    }
+    if (n == 0) return text;
+    if (n < 0 && errno != EINTR) return file_error(path, "cannot be read", errno);
     text.append(chunk.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
     if (text.size() > max_bytes) {
       return Error{
@@ -73,12 +67,8 @@ Error unusable_secret(const std::string& path, std::string why) {
 
 Status check_private(const ScopedFd& fd, const std::string& path) {
   struct stat facts {};
-  if (::fstat(fd.get(), &facts) != 0) {
-    return file_error(path, "cannot be read", errno);
-  }
-  if (!S_ISREG(facts.st_mode)) {
-    return unusable_secret(path, "a token must be in a regular file");
-  }
+  if (::fstat(fd.get(), &facts) != 0) return file_error(path, "cannot be read", errno);
+  if (!S_ISREG(facts.st_mode)) return unusable_secret(path, "a token must be in a regular file");
   if (facts.st_uid != ::geteuid()) {
     return unusable_secret(path, "this token belongs to user " + std::to_string(facts.st_uid) +
                                      ", not to user " + std::to_string(::geteuid()));
@@ -92,12 +82,8 @@ Status check_private(const ScopedFd& fd, const std::string& path) {
 
 Result<std::string> read_secret(const std::string& path) {
   const ScopedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) {
-    return file_error(path, "cannot be read", errno);
-  }
-  if (Status is_private = check_private(fd, path); !is_private.ok()) {
-    return is_private.error();
-  }
+  if (!fd) return file_error(path, "cannot be read", errno);
+  if (Status is_private = check_private(fd, path); !is_private.ok()) return is_private.error();
   return read_all(fd, path, kMaxSecretFile);
 }
 
@@ -105,18 +91,15 @@ Result<std::string> read_secret(const std::string& path) {
 
 std::string random_hex(std::size_t bytes) {
   std::vector<unsigned char> random(bytes);
-  if (::getentropy(random.data(), bytes) != 0) {
+  if (::getentropy(random.data(), bytes) != 0)
     throw std::system_error(errno, std::generic_category(), "getentropy");
-  }
   return fmt::format("{:02x}", fmt::join(random, ""));
 }
 
 Status write_private_file(const std::string& path, const std::string& text) {
   const std::string fresh = path + "." + random_hex(4);
   const ScopedFd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!fd) {
-    return file_error(path, "cannot be written", errno);
-  }
+  if (!fd) return file_error(path, "cannot be written", errno);
   if (!write_all(fd.get(), text) || ::rename(fresh.c_str(), path.c_str()) != 0) {
     const int number = errno;
     ::unlink(fresh.c_str());
@@ -129,9 +112,8 @@ Result<std::string> read_small_file(const std::string& path, std::size_t max_byt
   const ScopedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat about {};
   if (!fd || ::fstat(fd.get(), &about) != 0) return file_error(path, "cannot be read", errno);
-  if (!S_ISREG(about.st_mode)) {
+  if (!S_ISREG(about.st_mode))
     return Error{"io_error", "cannot be read: it is not a regular file", path};
-  }
   return read_all(fd, path, max_bytes);
 }
 
@@ -139,21 +121,16 @@ Result<std::string> read_or_make_secret(const std::string& path) {
   Result<std::string> text = read_secret(path);
   if (!text && text.error().code == "not_found") {
     const std::string secret = random_hex(kSecretBytes);
-    if (Status written = write_private_file(path, secret + "\n"); !written.ok()) {
+    if (Status written = write_private_file(path, secret + "\n"); !written.ok())
       return written.error();
-    }
     return secret;
   }
-  if (!text) {
-    return text;
-  }
+  if (!text) return text;
   std::string secret = std::move(text).value();
-  while (!secret.empty() && std::isspace(static_cast<unsigned char>(secret.back())) != 0) {
+  while (!secret.empty() && std::isspace(static_cast<unsigned char>(secret.back())) != 0)
     secret.pop_back();
-  }
-  if (secret.size() < kSecretBytes) {
+  if (secret.size() < kSecretBytes)
     return unusable_secret(path, "shorter than " + std::to_string(kSecretBytes) + " characters");
-  }
   return secret;
 }
 

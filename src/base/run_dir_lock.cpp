@@ -23,9 +23,7 @@ constexpr auto kPoll = std::chrono::milliseconds(20);
 int try_to_lock(const ScopedFd& file) {
   const auto end = Clock::now() + kLongestWait;
   while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EINTR && (errno != EWOULDBLOCK || Clock::now() >= end)) {
-      return errno;
-    }
+    if (errno != EINTR && (errno != EWOULDBLOCK || Clock::now() >= end)) return errno;
     std::this_thread::sleep_for(kPoll);
   }
   return 0;
@@ -58,9 +56,7 @@ Result<ScopedFd> lock_run_dir(const std::string& run_dir) {
                  .remedy = "give another --run-dir"};
   }
   const int failure = try_to_lock(file);
-  if (failure == EWOULDBLOCK) {
-    return in_use(run_dir, path);
-  }
+  if (failure == EWOULDBLOCK) return in_use(run_dir, path);
   if (failure != 0) {
     warn(path + " cannot be locked: " + std::generic_category().message(failure) +
          "; a second run in this directory would not be refused");
@@ -77,9 +73,8 @@ bool is_run_dir_locked(const std::string& run_dir) {
 
 void write_lock_holder(const ScopedFd& lock, pid_t process) {
   const std::string text = std::to_string(process);
-  if (::ftruncate(lock.get(), 0) != 0 || ::pwrite(lock.get(), text.data(), text.size(), 0) < 0) {
+  if (::ftruncate(lock.get(), 0) != 0 || ::pwrite(lock.get(), text.data(), text.size(), 0) < 0)
     warn("process " + text + " cannot be written into the lock of the run directory");
-  }
 }
 
 }  // namespace tt::base

@@ -30,20 +30,16 @@ bool is_of_launcher(std::string_view variable) {
 
 std::vector<char*> clean_environment() {
   std::vector<char*> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    if (!is_of_launcher(*variable)) {
-      variables.push_back(*variable);
-    }
-  }
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    if (!is_of_launcher(*variable)) variables.push_back(*variable);
   variables.push_back(nullptr);
   return variables;
 }
 
 std::vector<char*> argument_vector(const SpawnOptions& options) {
   std::vector<char*> arguments = {const_cast<char*>(options.program.c_str())};
-  for (const std::string& argument : options.arguments) {
+  for (const std::string& argument : options.arguments)
     arguments.push_back(const_cast<char*>(argument.c_str()));
-  }
   arguments.push_back(nullptr);
   return arguments;
 }
@@ -54,20 +50,18 @@ class SpawnSetup {
   explicit SpawnSetup(const SpawnOptions& options) {
     posix_spawn_file_actions_init(&actions_);
     posix_spawnattr_init(&attributes_);
-    if (options.input >= 0) {
+    if (options.input >= 0)
       posix_spawn_file_actions_adddup2(&actions_, options.input, 0);
-    } else {
+    else
       posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
-    }
     if (!options.output.empty()) {
       posix_spawn_file_actions_addopen(&actions_, 1, options.output.c_str(),
                                        O_WRONLY | O_CREAT | O_APPEND, 0600);
       posix_spawn_file_actions_adddup2(&actions_, 1, 2);
     }
     int first_unused = 3;
-    for (const auto& [ours, childs] : options.passed) {
+    for (const auto& [ours, childs] : options.passed)
       first_unused = std::max(first_unused, childs + 1);
-    }
     for (const auto& [ours, childs] : options.passed) {
       // Copies get numbers above all of the child's descriptors, so that no dup2 closes a
       // descriptor that is still to be passed.
@@ -114,17 +108,13 @@ Result<pid_t> spawn(const SpawnOptions& options) {
     failure = posix_spawn(&child, options.program.c_str(), setup.actions(), setup.attributes(),
                           arguments.data(), environment.data());
   }
-  if (failure != 0) {
-    return system_error(options.program + " cannot be started", failure);
-  }
+  if (failure != 0) return system_error(options.program + " cannot be started", failure);
   return child;
 }
 
 Result<std::pair<ScopedFd, ScopedFd>> make_pipe() {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return system_error("no pipe", errno);
-  }
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("no pipe", errno);
   return std::pair(ScopedFd(ends[0]), ScopedFd(ends[1]));
 }
 

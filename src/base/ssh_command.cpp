@@ -18,9 +18,11 @@ std::string environment(const char* name) {
 // The user will paste the name into a shell.
 bool is_host_name(const std::string& text) {
   return !text.empty() && text.front() != '-' &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) {
-           return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
-         });
+         std::all_of(
+             text.begin(), text.end(),
+             [](unsigned char c) {
+               return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
+             });
 }
 
 }  // namespace
@@ -36,9 +38,7 @@ Whereabouts whereabouts() {
 
 std::string ssh_command(const Whereabouts& here, int port) {
   const bool in_job = !here.slurm_job.empty();
-  if ((!in_job && here.ssh_connection.empty()) || !is_host_name(here.host)) {
-    return {};
-  }
+  if ((!in_job && here.ssh_connection.empty()) || !is_host_name(here.host)) return {};
   const std::string number = std::to_string(port);
   std::string command = "ssh -L " + number + ":127.0.0.1:" + number + " ";
   if (in_job && here.slurm_submitter != here.host) {

@@ -19,9 +19,7 @@ double seconds_of(clockid_t clock) {
 void reset_affinity() {
   cpu_set_t all;
   CPU_ZERO(&all);
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    CPU_SET(cpu, &all);
-  }
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &all);
   // The kernel leaves out the CPUs that the process may not use.
   sched_setaffinity(0, sizeof(all), &all);
 }

@@ -78,9 +78,8 @@ base::Result<TensorBytes> read_header(std::string_view text) {
   Header header(text);
   if (!header.takes("{") || !header.takes("'descr'") || !header.takes(":")) return unreadable;
   const auto dtype = header.quoted();
-  if (!dtype || !header.takes(",") || !header.takes("'fortran_order'") || !header.takes(":")) {
+  if (!dtype || !header.takes(",") || !header.takes("'fortran_order'") || !header.takes(":"))
     return unreadable;
-  }
   const bool is_fortran = header.takes("True");
   if (!is_fortran && !header.takes("False")) return unreadable;
   if (!header.takes(",") || !header.takes("'shape'") || !header.takes(":")) return unreadable;
@@ -99,9 +98,8 @@ base::Result<TensorBytes> read_header(std::string_view text) {
 
 // The file begins with magic, version, length of the header, and the header.
 base::Result<TensorBytes> find_in_npy(std::string_view file) {
-  if (file.size() <= 12 || !file.starts_with("\x93NUMPY")) {
+  if (file.size() <= 12 || !file.starts_with("\x93NUMPY"))
     return bad_tensor("it is not an .npy file");
-  }
   const std::size_t length_bytes = file[6] == 1 ? 2 : 4;
   std::uint32_t length = 0;
   std::memcpy(&length, file.data() + 8, length_bytes);

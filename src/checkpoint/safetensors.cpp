@@ -33,9 +33,8 @@ base::Status write_safetensors(const std::string& path, const std::vector<NamedT
   std::size_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
     const auto* dtype = std::ranges::find(kDtypeNames, tensor.scalar_type(), &DtypeName::dtype);
-    if (dtype == std::end(kDtypeNames)) {
+    if (dtype == std::end(kDtypeNames))
       return failed(path, "no safetensors dtype for tensor " + name);
-    }
     const std::size_t end = offset + tensor.nbytes();
     header[name] = {
         {"dtype", dtype->name}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};

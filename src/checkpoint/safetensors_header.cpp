@@ -56,9 +56,8 @@ base::Result<TensorBytes> read_entry(const json& entry, std::size_t data_begin) 
   if (begin > end) return bad_tensor("its offsets are wrong");
   auto wanted = static_cast<std::int64_t>(bytes_of(*number));
   for (const std::int64_t extent : *shape) {
-    if (extent > 0 && wanted > (end - begin) / extent) {
+    if (extent > 0 && wanted > (end - begin) / extent)
       return bad_tensor("its shape does not fit its size");
-    }
     wanted *= extent;
   }
   if (wanted != end - begin) return bad_tensor("its shape does not fit its size");

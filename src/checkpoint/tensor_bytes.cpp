@@ -35,10 +35,8 @@ base::Result<TensorBytes> check_tensor(TensorBytes found, std::size_t file_bytes
   const base::Error misfit = bad_tensor("its shape does not fit its size");
   const std::size_t number = bytes_of(found.number);
   if (found.shape.size() > kMaxDims) return bad_tensor("it has more than 8 dims");
-  if (found.begin > file_bytes || found.size > file_bytes - found.begin ||
-      found.size % number != 0) {
+  if (found.begin > file_bytes || found.size > file_bytes - found.begin || found.size % number != 0)
     return misfit;
-  }
   std::uint64_t count = 1;
   for (const std::int64_t extent : found.shape) {
     if (extent <= 0 || static_cast<std::uint64_t>(extent) > kMaxNumbers / count) return misfit;

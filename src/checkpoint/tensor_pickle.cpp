@@ -213,9 +213,8 @@ class TensorPickle {
     const auto arguments = pop(), function = pop();
     if (!function || values_[*function].kind != Kind::kGlobal) return false;
     const std::string_view name = values_[*function].text;
-    if (name == "collections\nOrderedDict") {
+    if (name == "collections\nOrderedDict")
       return parts_of(arguments, {}) && push({.kind = Kind::kHooks});
-    }
     if (name != "torch._utils\n_rebuild_tensor_v2") return false;
     return push_tensor(arguments);
   }
@@ -262,9 +261,8 @@ base::Result<TensorBytes> find_in_pt(std::string_view file) {
   const std::size_t number = bytes_of(tensor.number);
   if (tensor.elements < 0 ||
       static_cast<std::size_t>(tensor.elements) != storage.value().size / number ||
-      tensor.strides.size() != tensor.shape.size()) {
+      tensor.strides.size() != tensor.shape.size())
     return bad_tensor("its shape does not fit its size");
-  }
   return check_tensor(
       {tensor.number, std::move(tensor.shape), std::move(tensor.strides), tensor.offset,
        storage.value().begin, static_cast<std::size_t>(tensor.elements) * number},

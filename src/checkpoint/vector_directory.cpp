@@ -112,9 +112,8 @@ base::Error VectorDirectory::not_found(const std::string& name) {
   const std::vector<std::string> all = names();
   const std::string near = base::nearest_word(name, all);
   std::string known;
-  for (std::size_t i = 0; i < std::min(all.size(), kMaxToldNames); ++i) {
+  for (std::size_t i = 0; i < std::min(all.size(), kMaxToldNames); ++i)
     known += (known.empty() ? "" : ", ") + all[i];
-  }
   if (all.size() > kMaxToldNames)
     known += " and " + std::to_string(all.size() - kMaxToldNames) + " more";
   return base::invalid_argument(

@@ -35,9 +35,8 @@ base::Error not_an_archive() {
 base::Result<std::size_t> find_end(std::string_view file) {
   const std::size_t tail = std::min(file.size(), kEndBytes + kMaxCommentBytes);
   const std::size_t at = file.rfind(kEndMark);
-  if (at == std::string_view::npos || at < file.size() - tail || !holds(file, at, kEndBytes)) {
+  if (at == std::string_view::npos || at < file.size() - tail || !holds(file, at, kEndBytes))
     return not_an_archive();
-  }
   return at;
 }
 
@@ -75,9 +74,8 @@ base::Result<ZipRecord> content_of(std::string_view file, const Entry& entry) {
     return base::Error{"invalid_argument", "its records are compressed", "",
                        "save it again with torch.save, which does not compress"};
   }
-  if (!holds(file, entry.local, kLocalBytes) || file.substr(entry.local, 4) != kLocalMark) {
+  if (!holds(file, entry.local, kLocalBytes) || file.substr(entry.local, 4) != kLocalMark)
     return not_an_archive();
-  }
   const std::size_t begin = entry.local + kLocalBytes +
                             number_at<std::uint16_t>(file, entry.local + 26) +
                             number_at<std::uint16_t>(file, entry.local + 28);
@@ -92,9 +90,8 @@ base::Result<ZipRecord> find_zip_record(std::string_view file, std::string_view 
   if (!entries) return entries.error();
   std::size_t all = 0;
   for (const Entry& entry : entries.value()) all += entry.size;
-  if (all > kMaxTensorFileBytes) {
+  if (all > kMaxTensorFileBytes)
     return bad_tensor("it holds " + std::to_string(all) + " bytes, more than 256 MiB");
-  }
   for (const Entry& entry : entries.value()) {
     const std::size_t folder = entry.name.find('/');
     if (folder == std::string_view::npos || entry.name.substr(folder + 1) != name) continue;

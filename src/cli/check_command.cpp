@@ -22,9 +22,8 @@ void print_summary(const std::string& path, const nlohmann::json& checked) {
     fmt::print("  writes {} ({})\n", write["place"].get<std::string>(),
                write["runs"].get<std::string>());
   }
-  for (const auto& read : checked["reads"]) {
+  for (const auto& read : checked["reads"])
     fmt::print("  reads {}\n", read["place"].get<std::string>());
-  }
   for (const auto& save : checked["saves"]) fmt::print("  saves {}\n", save.get<std::string>());
   for (const auto& skip : checked["skips"]) fmt::print("  skips layer {}\n", skip.get<int>());
   for (const auto& parameter : checked["parameters"]) {
@@ -41,11 +40,10 @@ bool check_file(const std::string& path, const intervene::Context& context, bool
     fmt::print(stderr, "{}: {}\n", path, to_string(checked.error()));
     return false;
   }
-  if (as_json) {
+  if (as_json)
     fmt::print("{}\n", checked.value().dump(2));
-  } else {
+  else
     print_summary(path, checked.value());
-  }
   return true;
 }
 
@@ -80,9 +78,8 @@ int run_check(int argc, const char* const* argv) {
   auto setup = prepare_interventions(config, shape.value(), tracing.value());
   if (!setup) return fail(setup.error());
   int wrong = kExitDone;
-  for (const std::string& path : paths) {
+  for (const std::string& path : paths)
     if (!check_file(path, setup.value().context, as_json)) wrong = kExitUsage;
-  }
   return wrong;
 }
 

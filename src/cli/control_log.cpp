@@ -50,13 +50,11 @@ std::string describe(const TrainerRequest& request, const std::string& by, std::
 std::vector<trace::Request> ControlLog::poll() {
   for (const std::string& notice : source_.take_notices()) log_.change(notice);
   std::vector<trace::Request> requests = source_.poll();
-  for (const trace::Request& request : requests) {
-    if (request.id != 0) {
+  for (const trace::Request& request : requests)
+    if (request.id != 0)
       open_.emplace(request.id, request);
-    } else if (std::holds_alternative<protocol::ContinueRun>(request.body)) {
+    else if (std::holds_alternative<protocol::ContinueRun>(request.body))
       log_.change("the hub was away for too long: a pause ends");
-    }
-  }
   return requests;
 }
 

@@ -13,9 +13,8 @@ constexpr int kExitUsage = 2;
 inline int exit_code(const base::Error& error) {
   for (const char* code : {"usage", "invalid_argument", "not_a_recording", "damaged_recording",
                            "unsupported_version", "cannot_record", "port_in_use", "invalid_secret",
-                           "run_dir_in_use", "no_run", "run_in_use", "run_kept"}) {
+                           "run_dir_in_use", "no_run", "run_in_use", "run_kept"})
     if (error.code == code) return kExitUsage;
-  }
   return kExitFailure;
 }
 

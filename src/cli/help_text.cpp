@@ -21,9 +21,8 @@ class HelpText : public CLI::Formatter {
   // CLI11 writes "--no-print-url{false}" for a flag that switches off.
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
     std::string name = CLI::Formatter::make_option_name(option, is_positional);
-    for (std::size_t at = name.find('{'); at != std::string::npos; at = name.find('{', at)) {
+    for (std::size_t at = name.find('{'); at != std::string::npos; at = name.find('{', at))
       name.erase(at, name.find('}', at) - at + 1);
-    }
     return name;
   }
 };

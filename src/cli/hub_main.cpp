@@ -110,18 +110,15 @@ void warn_of_open_address(const HubFlags& flags, int port) {
                            std::to_string(port) + ":127.0.0.1:" + std::to_string(port) + " " +
                            here.host;
   spdlog::warn("unencrypted: {}", text);
-  if (flags.listen_fds.empty()) {
+  if (flags.listen_fds.empty())
     std::fprintf(stderr, "tensor-tracer-hub: warning: %s\n", text.c_str());
-  }
 }
 
 // Standard output that is not a terminal may be a log that other users read, so no token goes
 // there.
 std::string address_to_print(const HubFlags& flags, const std::string& token, int port) {
   const std::string url = url_of(port);
-  if (flags.config.auth == "none") {
-    return url;
-  }
+  if (flags.config.auth == "none") return url;
   return flags.config.print_url.value_or(::isatty(STDOUT_FILENO) == 1)
              ? url + "#token=" + token
              : url + " (token in " + flags.run_dir + "/token)";
@@ -131,34 +128,24 @@ std::string address_to_print(const HubFlags& flags, const std::string& token, in
 void notify_ready(const HubFlags& flags, const std::string& token, int port,
                   tt::base::ScopedFd& ready) {
   spdlog::info("serving: port {} of loopback, process {}", port, ::getpid());
-  if (!tt::hub::is_loopback(flags.config.bind)) {
-    warn_of_open_address(flags, port);
-  }
+  if (!tt::hub::is_loopback(flags.config.bind)) warn_of_open_address(flags, port);
   if (ready) {
-    if (::write(ready.get(), "1", 1) != 1) {
+    if (::write(ready.get(), "1", 1) != 1)
       spdlog::warn("ready: the program that waited for the hub has ended");
-    }
     ready.reset();
   }
-  if (!flags.listen_fds.empty()) {
-    return;
-  }
+  if (!flags.listen_fds.empty()) return;
   std::printf("%s\n", address_to_print(flags, token, port).c_str());
   const std::string ssh = tt::base::ssh_command(tt::base::whereabouts(), port);
-  if (!ssh.empty()) {
-    std::printf("from your own machine: %s\n", ssh.c_str());
-  }
+  if (!ssh.empty()) std::printf("from your own machine: %s\n", ssh.c_str());
   std::fflush(stdout);
 }
 
 Result<std::vector<tt::base::ScopedFd>> listeners_of(const HubFlags& flags) {
-  if (flags.listen_fds.empty()) {
+  if (flags.listen_fds.empty())
     return tt::hub::open_listeners(flags.config.bind, flags.config.port);
-  }
   std::vector<tt::base::ScopedFd> listeners;
-  for (const int fd : flags.listen_fds) {
-    listeners.emplace_back(fd);
-  }
+  for (const int fd : flags.listen_fds) listeners.emplace_back(fd);
   return listeners;
 }
 
@@ -172,9 +159,8 @@ Status choose_source(const HubFlags& flags, tt::hub::ServerOptions& options) {
     return {};
   }
   options.runs_dir = fs::canonical(flags.run_dir).parent_path().string();
-  if (Status made = tt::cli::make_record_dir(flags.config); !made.ok() && !flags.restarted) {
+  if (Status made = tt::cli::make_record_dir(flags.config); !made.ok() && !flags.restarted)
     return made;
-  }
   options.recorder = tt::cli::recorder_options(flags.config, flags.run_dir);
   return {};
 }
@@ -218,9 +204,7 @@ Status read_tokens(const HubFlags& flags, tt::hub::ServerOptions& options) {
        {std::pair("/token", &options.token), std::pair("/viewer_token", &options.viewer_token),
         std::pair("/worker_token", &options.worker_token)}) {
     auto text = tt::base::read_or_make_secret(flags.run_dir + name);
-    if (!text) {
-      return text.error();
-    }
+    if (!text) return text.error();
     *secret = std::move(text).value();
   }
   return {};
@@ -228,9 +212,8 @@ Status read_tokens(const HubFlags& flags, tt::hub::ServerOptions& options) {
 
 // Once the hub serves, reports this on `ready` and closes `ready`.
 Status serve(const HubFlags& flags, tt::base::ScopedFd& ready) {
-  if (!flags.listen_fds.empty()) {
+  if (!flags.listen_fds.empty())
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // the hub ends with its supervisor
-  }
   tt::hub::ServerOptions options;
   const tt::config::HubConfig& config = flags.config;
   options.run_id = config.run_id;
@@ -240,25 +223,16 @@ Status serve(const HubFlags& flags, tt::base::ScopedFd& ready) {
   options.ready_timeout = milliseconds(config.ready_timeout);
   options.access = access_of(config);
   options.access.hosts = allowed_hosts(options.access, tt::base::whereabouts().host);
-  if (Status read = read_tokens(flags, options); !read.ok()) {
-    return read;
-  }
+  if (Status read = read_tokens(flags, options); !read.ok()) return read;
   auto listeners = listeners_of(flags);
   const auto port = listeners ? tt::hub::port_of(listeners.value().front()) : listeners.error();
-  if (!port) {
-    return port.error();
-  }
+  if (!port) return port.error();
   if (Status written = write_hub_json(flags, port.value()); !written.ok()) {
-    if (!flags.restarted) {
-      return written;
-    }
+    if (!flags.restarted) return written;
     options.failures.push_back(written.error());
   }
-  for (Status chosen : {choose_source(flags, options), choose_alarms(flags, options)}) {
-    if (!chosen.ok()) {
-      return chosen;
-    }
-  }
+  for (Status chosen : {choose_source(flags, options), choose_alarms(flags, options)})
+    if (!chosen.ok()) return chosen;
   options.needs_recorder = !flags.restarted && !config.recording.record.empty();
   return tt::hub::serve(std::move(listeners).value(), options,
                         [&] { notify_ready(flags, options.token, port.value(), ready); });
@@ -277,9 +251,8 @@ Status supervise(const HubFlags& flags, tt::base::ScopedFd& ready) {
 // A program that waits for the hub to be ready gets the error; if there is no such program, the
 // error is printed.
 int refuse(const tt::base::ScopedFd& ready, bool has_program, const tt::base::Error& error) {
-  if (!has_program) {
+  if (!has_program)
     std::fprintf(stderr, "tensor-tracer-hub: %s\n", tt::base::to_string(error).c_str());
-  }
   tt::hub::notify_failure(ready, error);
   return tt::cli::exit_code(error);
 }
@@ -310,9 +283,7 @@ Status read_run_file(const std::string& path, tt::config::HubConfig& config) {
 Status complete(HubFlags& flags) {
   const std::string path = tt::config::run_file_path(flags.run_dir);
   Status status = flags.has_run_file() ? read_run_file(path, flags.config) : Status();
-  if (status.ok()) {
-    status = tt::config::check(tt::config::run_file_options(flags.config));
-  }
+  if (status.ok()) status = tt::config::check(tt::config::run_file_options(flags.config));
   if (!status.ok() && flags.has_run_file()) {
     const tt::base::Error& error = status.error();
     const std::string key = error.where.starts_with("--") ? error.where + ": " : "";
@@ -339,17 +310,11 @@ int run(HubFlags& flags) {
   // locked.
   const auto lock = flags.has_run_file() ? Result<tt::base::ScopedFd>(tt::base::ScopedFd())
                                          : tt::base::lock_run_dir(flags.run_dir);
-  if (!lock) {
-    return refuse(ready, has_program, lock.error());
-  }
-  if (flags.config.run_id.empty()) {
-    flags.config.run_id = known_run_id(flags.run_dir);
-  }
+  if (!lock) return refuse(ready, has_program, lock.error());
+  if (flags.config.run_id.empty()) flags.config.run_id = known_run_id(flags.run_dir);
   open_log(flags);
   const Status status = flags.is_supervisor ? supervise(flags, ready) : serve(flags, ready);
-  if (status.ok()) {
-    return tt::cli::kExitDone;
-  }
+  if (status.ok()) return tt::cli::kExitDone;
   spdlog::error("failed: {}", tt::base::to_string(status.error()));
   return refuse(ready, has_program, status.error());
 }
@@ -418,9 +383,7 @@ int main(int argc, char** argv) {
   tt::cli::RunsCommand runs(app);
   try {
     app.parse(argc, argv);
-    if (runs.is_given()) {
-      return runs.run();
-    }
+    if (runs.is_given()) return runs.run();
     flags.is_supervisor = supervise_command->parsed();
     const auto run_it = [&] { return run(flags); };
     return replay_command->parsed() ? replay(flags, run_it) : run_it();

@@ -40,9 +40,8 @@ config::HubConfig hub_config(const config::TrainConfig& config, const std::strin
   hub.recording = config.recording;
   hub.alarm = config.alarm;
   // Another program reads run.json, perhaps in another folder.
-  if (!hub.recording.record.empty()) {
+  if (!hub.recording.record.empty())
     hub.recording.record = std::filesystem::absolute(hub.recording.record).string();
-  }
   return hub;
 }
 

@@ -22,11 +22,10 @@ std::vector<CLI::ConfigItem> JsonConfig::from_config(std::istream& input) const 
     CLI::ConfigItem item;
     item.name = key;
     std::ranges::replace(item.name, '_', '-');
-    if (value.is_array()) {
+    if (value.is_array())
       for (const auto& part : value) item.inputs.push_back(text_of(key, part));
-    } else {
+    else
       item.inputs = {text_of(key, value)};
-    }
     list.push_back(std::move(item));
   }
   return list;

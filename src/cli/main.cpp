@@ -73,9 +73,8 @@ int become_export(char** rest) {
   const fs::path own = checkout / ".venv/bin/python";
   const char* remedy = "install Python 3.10 or newer";
   std::error_code ignored;
-  if (checkout.is_relative() || !fs::exists(package, ignored)) {
+  if (checkout.is_relative() || !fs::exists(package, ignored))
     return become({"python3", "-c", kInstalledExport, "export"}, rest, remedy);
-  }
   return become({fs::exists(own, ignored) ? own.string() : "python3", package.string(), "export"},
                 rest, remedy);
 }

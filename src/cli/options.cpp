@@ -56,12 +56,10 @@ CLI::Option* add(CLI::App& app, const Option& row, Field field) {
   using Value = std::remove_cvref_t<decltype(*field)>;
   CLI::Option* const added = app.add_option(row.flag, *field, row.help);
   added->type_name(type_name<typename ValueOf<Value>::Type>());
-  if constexpr (std::is_arithmetic_v<Value> || std::is_same_v<Value, std::string>) {
+  if constexpr (std::is_arithmetic_v<Value> || std::is_same_v<Value, std::string>)
     added->capture_default_str();
-  }
-  if constexpr (std::is_same_v<Value, std::int64_t>) {
+  if constexpr (std::is_same_v<Value, std::int64_t>)
     added->check(CLI::Validator(outside_64_bits, ""));
-  }
   if constexpr (std::is_same_v<Field, config::Bytes>) {
     added->transform(CLI::AsSizeValue(false).description(""));
     added->type_name("SIZE");

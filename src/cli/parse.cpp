@@ -17,9 +17,8 @@ std::string nearest_flag(const CLI::App& app, const std::string& word) {
   for (const CLI::Option* option : app.get_options({})) {
     for (const std::string& known : option->get_lnames()) {
       const std::string flag = "--" + known;
-      if (best.empty() || base::edit_distance(name, flag) < base::edit_distance(name, best)) {
+      if (best.empty() || base::edit_distance(name, flag) < base::edit_distance(name, best))
         best = flag;
-      }
     }
   }
   return best;
@@ -86,11 +85,10 @@ nlohmann::json given_options(const CLI::App& app) {
     if (option->count() == 0 || option->get_lnames().empty()) continue;
     const std::vector<std::string>& values = option->results();
     nlohmann::json& value = given[option->get_lnames().front()];
-    if (values.size() == 1) {
+    if (values.size() == 1)
       value = values.front();
-    } else {
+    else
       value = values;
-    }
   }
   return given;
 }

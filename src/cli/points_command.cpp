@@ -21,9 +21,8 @@ std::string layers_of(const points::Place& point) {
 // For example [batch 8, sequence 256, features 768].
 std::string dims_of(const points::Place& point) {
   std::vector<std::string> dims;
-  for (std::size_t i = 0; i < point.dims.size(); ++i) {
+  for (std::size_t i = 0; i < point.dims.size(); ++i)
     dims.push_back(fmt::format("{} {}", point.dims[i], point.shape[i]));
-  }
   return fmt::format("[{}]", fmt::join(dims, ", "));
 }
 
@@ -61,11 +60,10 @@ int run_points(int argc, const char* const* argv) {
   const auto places = model::describe_model(config.model, shape.value().tensor,
                                             config.micro_batch_size, config.compute_dtype())
                           .places();
-  if (as_json) {
+  if (as_json)
     fmt::print("{}\n", places->to_json().dump(2));
-  } else {
+  else
     print_table(*places);
-  }
   return 0;
 }
 

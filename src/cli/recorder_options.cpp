@@ -13,15 +13,10 @@ namespace {
 // A recording of another run is never changed.
 std::string recording_path(const std::string& folder, const std::string& run_id) {
   const std::string path = folder + "/run.ttrec";
-  if (!std::filesystem::exists(path)) {
-    return path;
-  }
+  if (!std::filesystem::exists(path)) return path;
   if (auto recording = record::Recording::open(path)) {
-    for (const record::RunInfo& run : recording.value().runs()) {
-      if (run.id == run_id) {
-        return path;
-      }
-    }
+    for (const record::RunInfo& run : recording.value().runs())
+      if (run.id == run_id) return path;
   }
   return folder + "/run-" + run_id + ".ttrec";
 }
@@ -31,9 +26,7 @@ std::string recording_path(const std::string& folder, const std::string& run_id)
 base::Status make_record_dir(const config::HubConfig& config) {
   const std::string& folder = config.recording.record;
   std::error_code failure;
-  if (!folder.empty()) {
-    std::filesystem::create_directories(folder, failure);
-  }
+  if (!folder.empty()) std::filesystem::create_directories(folder, failure);
   if (failure) {
     return base::Error{.code = "cannot_record",
                        .message = "a recording cannot be written here: " + failure.message(),
@@ -53,12 +46,10 @@ record::RecorderOptions recorder_options(const config::HubConfig& config,
   options.takes_traced = recording.takes_traced();
   options.keep = !recording.record.empty();
   options.filter.every = recording.record_every;
-  if (!recording.record_points.empty()) {
+  if (!recording.record_points.empty())
     options.filter.points.emplace(recording.record_points.begin(), recording.record_points.end());
-  }
-  if (!recording.record_layers.empty()) {
+  if (!recording.record_layers.empty())
     options.filter.layers = base::parse_numbers(recording.record_layers);
-  }
   return options;
 }
 

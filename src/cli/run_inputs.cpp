@@ -44,13 +44,11 @@ base::Result<RunInputs> share_inputs(base::Result<RunInputs> read,
   if (is_root) json::to_msgpack(to_json(read), packed);
   comm::broadcast_text(world, packed, 0);
   const json message = json::from_msgpack(packed);
-  if (const auto error = message.find("error"); error != message.end()) {
+  if (const auto error = message.find("error"); error != message.end())
     return base::Error{error->at(0), error->at(1), error->at(2), error->at(3)};
-  }
   trace::FileContents contents;
-  if (is_root && read.value().tracing.plan != nullptr) {
+  if (is_root && read.value().tracing.plan != nullptr)
     contents = trace::contents_of(*read.value().tracing.plan);
-  }
   trace::broadcast_contents(world, contents, 0);
   if (is_root) return read;
   RunInputs received;

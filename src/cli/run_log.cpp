@@ -20,9 +20,8 @@ constexpr int kBarWidth = 24;
 
 std::string with_commas(std::int64_t number) {
   std::string text = std::to_string(number);
-  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3) {
+  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3)
     text.insert(static_cast<std::size_t>(at), ",");
-  }
   return text;
 }
 
@@ -83,23 +82,20 @@ void RunLog::model(std::int64_t num_parameters, const mesh::MeshShape& shape,
 }
 
 void RunLog::hub(const link::HubInfo& hub) {
-  if (config_.tracer.print_url.value_or(on_terminal_)) {
+  if (config_.tracer.print_url.value_or(on_terminal_))
     say("page   " + hub.page_url);
-  } else {
+  else
     say(fmt::format("page   {} (token in {})", hub.url, hub.token_path));
-  }
-  if (const std::string ssh = base::ssh_command(base::whereabouts(), hub.port); !ssh.empty()) {
+  if (const std::string ssh = base::ssh_command(base::whereabouts(), hub.port); !ssh.empty())
     say("       from your own machine: " + ssh);
-  }
 }
 
 void RunLog::recording(const std::string& path) {
   if (path.empty()) return;
   const std::uint64_t max_bytes = config_.recording.max_bytes();
   std::string text = "kept   " + path;
-  if (max_bytes > 0) {
+  if (max_bytes > 0)
     text += fmt::format(", at most {}: the oldest traced data goes first", size_text(max_bytes));
-  }
   if (!config_.recording.takes_traced()) text += "; no traced data, as --history off asks";
   say(text);
 }
@@ -142,12 +138,11 @@ void RunLog::step(const train::StepReport& report) {
   mean_step_ms_ =
       mean_step_ms_ == 0.0 ? report.step_ms : 0.9 * mean_step_ms_ + 0.1 * report.step_ms;
   const bool as_json = config_.log_format == "json";
-  if (!as_json && config_.progress_bar.value_or(on_terminal_)) {
+  if (!as_json && config_.progress_bar.value_or(on_terminal_))
     move_bar(report);
-  } else if (report.valid_loss || report.step == config_.train_iters ||
-             report.step % config_.log_interval == 0) {
+  else if (report.valid_loss || report.step == config_.train_iters ||
+           report.step % config_.log_interval == 0)
     fmt::print("{}\n", as_json ? protocol::encode_json(to_json(report)) : line(report));
-  }
   std::fflush(stdout);
 }
 

@@ -68,9 +68,7 @@ RunsCommand::RunsCommand(CLI::App& app)
   remove_->add_flag("--kept", also_kept_, "also remove protected runs");
   keep_ = command_->add_subcommand("keep", "Protect runs from removal");
   keep_->add_option("id", ids_, "ids of runs, or their first characters")->required();
-  for (CLI::App* const sub : {remove_, keep_}) {
-    sub->fallthrough();
-  }
+  for (CLI::App* const sub : {remove_, keep_}) sub->fallthrough();
 }
 
 int RunsCommand::run() const {
@@ -80,9 +78,7 @@ int RunsCommand::run() const {
                  .where = folder_,
                  .remedy = "go to the folder in which the runs were started, or add --runs-dir"});
   }
-  if (remove_->parsed()) {
-    return remove();
-  }
+  if (remove_->parsed()) return remove();
   return keep_->parsed() ? keep() : list();
 }
 
@@ -102,9 +98,7 @@ int RunsCommand::list() const {
   }
   fmt::print("{:16}  {:{}}  {:8}  {:>15}  {:>8}  {:>8}  {:4}  {}\n", "ID", "NAME", name_width,
              "STATE", "STEP", "LOSS", "SIZE", "", "STARTED");
-  for (const CatalogRun& run : runs) {
-    print(run, name_width);
-  }
+  for (const CatalogRun& run : runs) print(run, name_width);
   fmt::print("{} run{}, {}\n", runs.size(), runs.size() == 1 ? "" : "s", size_text(bytes));
   return kExitDone;
 }
@@ -114,9 +108,7 @@ int RunsCommand::remove() const {
     const auto run = record::find_run(folder_, id);
     const base::Status done =
         run.ok() ? record::remove_run(run.value(), also_kept_) : base::Status(run.error());
-    if (!done.ok()) {
-      return fail(done.error());
-    }
+    if (!done.ok()) return fail(done.error());
     fmt::print("removed {} ({}), {}\n", run.value().id, printable(run.value().name),
                size_text(run.value().bytes));
   }
@@ -127,9 +119,7 @@ int RunsCommand::keep() const {
   for (const std::string& id : ids_) {
     const auto run = record::find_run(folder_, id);
     const base::Status done = run.ok() ? record::keep_run(run.value()) : base::Status(run.error());
-    if (!done.ok()) {
-      return fail(done.error());
-    }
+    if (!done.ok()) return fail(done.error());
     fmt::print("kept {} ({})\n", run.value().id, printable(run.value().name));
   }
   return kExitDone;

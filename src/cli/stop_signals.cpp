@@ -64,11 +64,10 @@ void StopSignals::wait_for_signals() {
 
 void StopSignals::end(int signal) {
   const std::lock_guard lock(mutex_);
-  if (report_) {
+  if (report_)
     report_();
-  } else if (has_launcher_) {
+  else if (has_launcher_)
     std::this_thread::sleep_for(kReportTime);
-  }
   ::_exit(kExitSignal + signal);
 }
 

@@ -78,9 +78,8 @@ base::Result<std::shared_ptr<const trace::Plan>> read_plan(const std::string& pa
 base::Status check_recorded_points(const std::vector<std::string>& names,
                                    const points::PlaceTable& places) {
   std::vector<std::string> known;
-  for (const points::Place& point : places.rows()) {
+  for (const points::Place& point : places.rows())
     if (point.traceable()) known.push_back(point.name);
-  }
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) != known.end()) continue;
     const std::string near = base::nearest_word(name, known);

@@ -141,9 +141,8 @@ std::string recording_of(const HubSession* hub) { return hub == nullptr ? "" : h
 
 // The launcher ends this process in about a second, in the middle of a step.
 void report_end(HubSession* hub, RunLog& log) {
-  if (hub != nullptr && hub->is_connected()) {
+  if (hub != nullptr && hub->is_connected())
     hub->client().send_event("state", {{"phase", "stopped"}, {"step", log.last_step()}});
-  }
   log.end_at_once(recording_of(hub));
   if (hub != nullptr && hub->is_connected()) hub->client().finish(kTimeForHub);
 }
@@ -269,9 +268,8 @@ int run_train(int argc, const char* const* argv) {
   auto launch = comm::detect_launch(comm::process_environment());
   if (!launch) return refuse(launch.error(), 0);
   const int rank = launch.value().rank;
-  if (auto backend = comm::check_backend(launch.value()); !backend) {
+  if (auto backend = comm::check_backend(launch.value()); !backend)
     return refuse(backend.error(), rank);
-  }
   const bool is_first = rank == 0;
 
   config::TrainConfig config;

@@ -70,9 +70,8 @@ Result<Launch> consistent(const Reader& reader, Launch launch) {
                  launch.launcher, "start the program with mpirun -np N"};
   };
   if (launch.rank >= launch.world_size) return wrong(launch.rank, launch.world_size, "");
-  if (launch.local_rank >= launch.local_size) {
+  if (launch.local_rank >= launch.local_size)
     return wrong(launch.local_rank, launch.local_size, "local ");
-  }
   if (launch.local_size > launch.world_size) {
     return Error{"invalid_environment",
                  std::to_string(launch.local_size) + " ranks on this node of " +
@@ -178,9 +177,8 @@ Environment process_environment() {
 
 base::Result<Launch> detect_launch(const Environment& environment) {
   const Reader reader(environment);
-  if (reader.has("OMPI_COMM_WORLD_RANK") || reader.has("OMPI_COMM_WORLD_SIZE")) {
+  if (reader.has("OMPI_COMM_WORLD_RANK") || reader.has("OMPI_COMM_WORLD_SIZE"))
     return read_open_mpi(reader);
-  }
   if (reader.has("SLURM_STEP_ID") && reader.has("SLURM_PROCID")) return read_slurm_step(reader);
   if (reader.has("PMIX_RANK") || reader.has("PMI_RANK")) return read_pmix(reader);
   if (reader.has("RANK") && reader.has("WORLD_SIZE")) return read_torchrun(reader);

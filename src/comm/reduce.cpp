@@ -81,9 +81,8 @@ constexpr std::int64_t kLineBytes = 64;
 template <typename T>
 void prefetch_next(const T* source, std::int64_t begin, std::int64_t count) {
   const std::int64_t end = std::min(begin + 2 * kBlock, count);
-  for (std::int64_t i = begin + kBlock; i < end; i += kLineBytes / sizeof(T)) {
+  for (std::int64_t i = begin + kBlock; i < end; i += kLineBytes / sizeof(T))
     __builtin_prefetch(source + i);
-  }
 }
 
 template <typename Format, typename Op, typename T = typename Format::Stored>
@@ -94,9 +93,8 @@ TT_WIDE_VECTORS void reduce_two(const T* first, const T* second, T* target, std:
     const std::int64_t end = std::min(begin + kBlock, count);
     // The target is one of the sources or does not overlap them.
 #pragma GCC ivdep
-    for (std::int64_t i = begin; i < end; ++i) {
+    for (std::int64_t i = begin; i < end; ++i)
       target[i] = Format::store(Op::apply(Format::load(first[i]), Format::load(second[i])));
-    }
   }
 }
 
@@ -111,9 +109,7 @@ TT_WIDE_VECTORS void reduce_many(std::span<const void* const> sources, T* target
     for (const void* source : sources.subspan(1)) {
       prefetch_next(static_cast<const T*>(source), begin, count);
       const T* next = static_cast<const T*>(source) + begin;
-      for (std::int64_t i = 0; i < length; ++i) {
-        sums[i] = Op::apply(sums[i], Format::load(next[i]));
-      }
+      for (std::int64_t i = 0; i < length; ++i) sums[i] = Op::apply(sums[i], Format::load(next[i]));
     }
     for (std::int64_t i = 0; i < length; ++i) target[begin + i] = Format::store(sums[i]);
   }
@@ -132,11 +128,10 @@ void reduce(std::span<const void* const> sources, void* target, std::int64_t cou
 
 template <typename Format>
 void reduce(std::span<const void* const> sources, void* target, std::int64_t count, ReduceOp op) {
-  if (op == ReduceOp::kSum) {
+  if (op == ReduceOp::kSum)
     reduce<Format, Sum>(sources, target, count);
-  } else {
+  else
     reduce<Format, Max>(sources, target, count);
-  }
 }
 
 }  // namespace

@@ -9,9 +9,8 @@ namespace tt::comm {
 at::Tensor take_shard(const at::Tensor& full, const mesh::Placement& placement, int rank,
                       int ranks) {
   std::vector<at::Tensor> parts;
-  for (const mesh::Interval& interval : intervals_of_rank(placement, rank, ranks)) {
+  for (const mesh::Interval& interval : intervals_of_rank(placement, rank, ranks))
     parts.push_back(full.narrow(placement.dim, interval.begin, interval.end - interval.begin));
-  }
   return at::cat(parts, placement.dim);
 }
 
@@ -28,9 +27,8 @@ at::Tensor all_gather_full(const at::Tensor& local, const mesh::Placement& place
   shape[dim] = placement.full_size();
   // Shards may differ in size; all are sent with the size of the largest.
   std::int64_t widest = 0;
-  for (int rank = 0; rank < group.size(); ++rank) {
+  for (int rank = 0; rank < group.size(); ++rank)
     widest = std::max(widest, local_size(placement, rank, group.size()));
-  }
   const at::Tensor own = local.movedim(placement.dim, 0);
   std::vector<std::int64_t> slab = own.sizes().vec();
   slab[0] = widest;

@@ -33,9 +33,8 @@ base::Status check_backend(const Launch& launch) {
 namespace detail {
 
 std::unique_ptr<Backend> start_backend(const Launch& launch, const WorldOptions& options) {
-  if (const base::Status usable = check_backend(launch); !usable) {
+  if (const base::Status usable = check_backend(launch); !usable)
     throw CommError(to_string(usable.error()));
-  }
   return backend_for(launch).start(launch, options);
 }
 

@@ -29,9 +29,8 @@ void Work::wait() {
     if (test()) return;
     std::this_thread::yield();
   }
-  for (auto pause = kFirstPause; !test(); pause = std::min(2 * pause, kLongestPause)) {
+  for (auto pause = kFirstPause; !test(); pause = std::min(2 * pause, kLongestPause))
     std::this_thread::sleep_for(pause);
-  }
 }
 
 }  // namespace tt::comm

@@ -40,26 +40,31 @@ Check number(std::string complaint, std::function<bool(double)> holds) {
 }
 
 Check text(std::string complaint, std::function<bool(const std::string&)> holds) {
-  return {std::move(complaint), [holds = std::move(holds)](const json& value) {
+  return {std::move(complaint),
+          [holds = std::move(holds)](const json& value) {
             return holds(value.get_ref<const std::string&>());
           }};
 }
 
 Check positive() {
-  return number("is not above 0", [](double value) { return value > 0 && std::isfinite(value); });
+  return number(
+      "is not above 0", [](double value) { return value > 0 && std::isfinite(value); });
 }
 
 Check not_negative() {
-  return number("is below 0", [](double value) { return value >= 0 && std::isfinite(value); });
+  return number(
+      "is below 0", [](double value) { return value >= 0 && std::isfinite(value); });
 }
 
 Check share() {
-  return number("is not in [0, 1)", [](double value) { return value >= 0 && value < 1; });
+  return number(
+      "is not in [0, 1)", [](double value) { return value >= 0 && value < 1; });
 }
 
 Check within(double least, double most) {
-  return number("is not in [" + text_of_number(least) + ", " + text_of_number(most) + "]",
-                [=](double value) { return value >= least && value <= most; });
+  return number(
+      "is not in [" + text_of_number(least) + ", " + text_of_number(most) + "]",
+      [=](double value) { return value >= least && value <= most; });
 }
 
 Check one_of(std::vector<std::string> names) {
@@ -70,10 +75,12 @@ Check one_of(std::vector<std::string> names) {
 }
 
 Check existing_file() {
-  return text("does not exist, or is no file", [](const std::string& path) {
-    std::error_code failure;
-    return std::filesystem::is_regular_file(path, failure);
-  });
+  return text(
+      "does not exist, or is no file",
+      [](const std::string& path) {
+        std::error_code failure;
+        return std::filesystem::is_regular_file(path, failure);
+      });
 }
 
 Options in_group(const std::string& group, Options options) {

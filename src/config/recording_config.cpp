@@ -8,9 +8,9 @@ constexpr double kLeastBytes = 1e6;
 }  // namespace
 
 Options recording_options(RecordingConfig& config) {
-  const Check layers = text("is not a list of layers such as 1-4,8", [](const std::string& list) {
-    return list.empty() || base::parse_numbers(list);
-  });
+  const Check layers = text(
+      "is not a list of layers such as 1-4,8",
+      [](const std::string& list) { return list.empty() || base::parse_numbers(list); });
   const Check room = number("is neither 0 nor at least 1 MB",
                             [](double bytes) { return bytes == 0 || bytes >= kLeastBytes; });
   return in_group(

@@ -18,8 +18,9 @@ Options model_options(ModelConfig& model) {
        {"--seq-length", &model.seq_length, "tokens per sequence", positive()},
        {"--vocab-size", &model.vocab_size,
         "rows of the embedding; each token is a byte of the text",
-        number("is less than the 256 tokens of the byte tokenizer",
-               [](double size) { return size >= 256; })},
+        number(
+            "is less than the 256 tokens of the byte tokenizer",
+            [](double size) { return size >= 256; })},
        {"--normalization", &model.normalization, "LayerNorm or RMSNorm",
         one_of({"LayerNorm", "RMSNorm"})},
        {"--norm-epsilon", &model.norm_epsilon, "epsilon of the normalization", positive()},

@@ -9,15 +9,16 @@ Batches::Batches(const TextCorpus& corpus, SampleOrder& order, std::int64_t seq_
 
 Batch Batches::train(std::int64_t step, std::int64_t global_batch, std::int64_t first_row,
                      std::int64_t rows) {
-  return read(first_row, rows, [&](std::int64_t row) {
-    return order_.train_sample((step - 1) * global_batch + row);
-  });
+  return read(
+      first_row, rows,
+      [&](std::int64_t row) { return order_.train_sample((step - 1) * global_batch + row); });
 }
 
 Batch Batches::valid(std::int64_t index, std::int64_t global_batch, std::int64_t first_row,
                      std::int64_t rows) {
-  return read(first_row, rows,
-              [&](std::int64_t row) { return order_.valid_sample(index * global_batch + row); });
+  return read(
+      first_row, rows,
+      [&](std::int64_t row) { return order_.valid_sample(index * global_batch + row); });
 }
 
 Batch Batches::read(std::int64_t first_row, std::int64_t rows, const SampleOf& sample_of) const {

@@ -26,9 +26,8 @@ std::optional<std::string> text_of_json(const std::string& line) {
   const auto value = nlohmann::json::parse(line, nullptr, false);
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_object()) return std::nullopt;
-  for (const char* key : {"prompt", "text"}) {
+  for (const char* key : {"prompt", "text"})
     if (value.contains(key) && value[key].is_string()) return value[key].get<std::string>();
-  }
   return std::nullopt;
 }
 
@@ -43,8 +42,9 @@ bool is_utf8(const std::string& text) {
 }
 
 std::size_t count_tokens(const PromptSet& set) {
-  return std::transform_reduce(set.texts.begin(), set.texts.end(), std::size_t{0}, std::plus<>(),
-                               [](const std::string& text) { return tokenize(text).size(); });
+  return std::transform_reduce(
+      set.texts.begin(), set.texts.end(), std::size_t{0}, std::plus<>(),
+      [](const std::string& text) { return tokenize(text).size(); });
 }
 
 }  // namespace
@@ -137,9 +137,8 @@ nlohmann::json to_json(const std::vector<PromptSet>& sets) {
 
 std::vector<PromptSet> prompt_sets_of(const nlohmann::json& sets) {
   std::vector<PromptSet> all;
-  for (const nlohmann::json& set : sets) {
+  for (const nlohmann::json& set : sets)
     all.push_back({set.at(0), set.at(1).get<std::vector<std::string>>(), set.at(2)});
-  }
   return all;
 }
 
@@ -172,9 +171,8 @@ base::Result<PromptSet> read_prompts(const std::string& path, std::int64_t seq_l
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
     const std::string place = "line " + std::to_string(number) + " of \"" + path + "\"";
     const auto text = is_json ? text_of_json(line) : line;
-    if (auto status = check_prompt(text.value_or(""), place, seq_length, kFlag); !status) {
+    if (auto status = check_prompt(text.value_or(""), place, seq_length, kFlag); !status)
       return status.error();
-    }
     set.texts.push_back(*text);
   }
   if (set.texts.empty())

@@ -26,9 +26,8 @@ void shuffle(std::vector<std::int64_t>& samples, std::uint64_t seed, std::uint32
   std::seed_seq sequence{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32),
                          stream};
   std::mt19937_64 generator(sequence);
-  for (std::size_t i = samples.size(); i > 1; --i) {
+  for (std::size_t i = samples.size(); i > 1; --i)
     std::swap(samples[i - 1], samples[below(generator, i)]);
-  }
 }
 
 constexpr std::uint32_t kValidationStream = ~std::uint32_t{0};

@@ -127,9 +127,8 @@ void TextCorpus::read(std::int64_t begin, std::span<std::uint8_t> out) const {
 
 double TextCorpus::unigram_entropy() const {
   std::array<std::int64_t, 256> counts{};
-  for (const base::SharedBytes& file : files_) {
+  for (const base::SharedBytes& file : files_)
     for (const char byte : *file) ++counts[static_cast<unsigned char>(byte)];
-  }
   double entropy = 0;
   for (const std::int64_t count : counts) {
     if (count == 0) continue;

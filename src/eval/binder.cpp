@@ -87,11 +87,9 @@ class Binder {
   // Indices of the parameters that a positional argument may set.
   std::vector<std::size_t> places() const {
     std::vector<std::size_t> indices;
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      if (!bound_[i] && !parameters_[i].kwarg_only() && !is_hidden(parameters_[i])) {
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+      if (!bound_[i] && !parameters_[i].kwarg_only() && !is_hidden(parameters_[i]))
         indices.push_back(i);
-      }
-    }
     return indices;
   }
 
@@ -130,13 +128,11 @@ class Binder {
       const auto found = std::ranges::find_if(parameters_, [&](const c10::Argument& parameter) {
         return goes_by(parameter, row_, given.name);
       });
-      if (found == parameters_.end()) {
+      if (found == parameters_.end())
         return fail(given.name_span, row_.name + " has no argument \"" + given.name + "\" here");
-      }
       const auto index = static_cast<std::size_t>(found - parameters_.begin());
-      if (bound_[index]) {
+      if (bound_[index])
         return fail(given.name_span, "the argument \"" + given.name + "\" is given twice");
-      }
       if (!bind_one(index, given.value, given.span)) return false;
     }
     return true;
@@ -207,9 +203,8 @@ std::string usage(const c10::FunctionSchema& schema, const OperatorRow& row) {
 
 std::vector<std::string> keyword_names(const c10::FunctionSchema& schema, const OperatorRow& row) {
   std::vector<std::string> names;
-  for (const c10::Argument& argument : schema.arguments()) {
+  for (const c10::Argument& argument : schema.arguments())
     for (std::string& name : names_of(argument, row)) names.push_back(std::move(name));
-  }
   return names;
 }
 

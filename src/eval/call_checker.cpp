@@ -26,9 +26,8 @@ struct Candidate {
 std::vector<Candidate> find_candidates(const std::string& name) {
   std::vector<Candidate> candidates;
   for (const OperatorRow* row : find_operator(name)) {
-    for (const std::string& overload : row->overloads) {
+    for (const std::string& overload : row->overloads)
       if (const auto op = find_overload(*row, overload)) candidates.push_back({row, *op});
-    }
   }
   return candidates;
 }
@@ -75,9 +74,8 @@ Value CallChecker::call_size(const Call& call, const TensorValue& tensor,
   const Given& given = call.arguments[first_argument];
   const bool is_dim = given.name.empty() || given.name == "dim";
   const auto* dim = given.value.get<std::int64_t>();
-  if (!is_dim || dim == nullptr || call.arguments.size() > first_argument + 1) {
+  if (!is_dim || dim == nullptr || call.arguments.size() > first_argument + 1)
     return fail(given.span, "size takes one integer", "it is called as size(dim)");
-  }
   return size_of(tensor, *dim, given.span);
 }
 
@@ -94,9 +92,8 @@ Value CallChecker::call_tensor(const Call& call) {
   std::string why;
   const auto tensor = make_tensor(call.arguments[0].value, dtype, why);
   if (!tensor) return fail(call.arguments[0].span, why);
-  if (!recorder_.check_results({*tensor})) {
+  if (!recorder_.check_results({*tensor}))
     return fail(call.arguments[0].span, "tensor: " + recorder_.problem());
-  }
   return {recorder_.constant(*tensor)};
 }
 
@@ -134,9 +131,7 @@ Value CallChecker::call_operator(const Call& call) {
   for (const Candidate& candidate : find_candidates(call.name)) {
     Mismatch mismatch;
     auto arguments = bind(candidate.op.schema(), *candidate.row, call, mismatch);
-    if (arguments) {
-      return call_overload(call, *candidate.row, candidate.op, std::move(*arguments));
-    }
+    if (arguments) return call_overload(call, *candidate.row, candidate.op, std::move(*arguments));
     if (!has_mismatch || mismatch.progress > nearest.progress) nearest = mismatch;
     has_mismatch = true;
   }
@@ -145,15 +140,12 @@ Value CallChecker::call_operator(const Call& call) {
 
 Value CallChecker::refuse_call(const Call& call, const Mismatch& mismatch) {
   const auto candidates = find_candidates(call.name);
-  if (candidates.empty()) {
+  if (candidates.empty())
     return fail(call.name_span, "this libtorch has no operator \"" + call.name + "\"");
-  }
   std::vector<std::string> names;
-  for (const Candidate& candidate : candidates) {
-    for (std::string& name : keyword_names(candidate.op.schema(), *candidate.row)) {
+  for (const Candidate& candidate : candidates)
+    for (std::string& name : keyword_names(candidate.op.schema(), *candidate.row))
       names.push_back(std::move(name));
-    }
-  }
   for (const Given& given : call.arguments) {
     if (given.name.empty() || std::ranges::find(names, given.name) != names.end()) continue;
     return fail(
@@ -170,14 +162,12 @@ Value CallChecker::call_overload(const Call& call, const OperatorRow& row,
   auto results = recorder_.call(row, op, std::move(arguments), call.name_span);
   if (!results) return fail(call.name_span, call.name + ": " + recorder_.problem());
   const auto& returns = op.schema().returns();
-  if (returns.size() == 1 && returns[0].type()->kind() == c10::TypeKind::TensorType) {
+  if (returns.size() == 1 && returns[0].type()->kind() == c10::TypeKind::TensorType)
     return {results->front()};
-  }
   Sequence sequence;
   for (TensorValue& result : *results) sequence.items.push_back({std::move(result)});
-  for (const c10::Argument& named : returns) {
+  for (const c10::Argument& named : returns)
     if (!named.name().empty()) sequence.names.push_back(named.name());
-  }
   return {std::move(sequence)};
 }
 

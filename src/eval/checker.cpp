@@ -72,13 +72,12 @@ class Checker {
     }
     const auto* sequence = value.get<Sequence>();
     std::string remedy = "an expression gives one tensor";
-    if (sequence != nullptr && !sequence->names.empty()) {
+    if (sequence != nullptr && !sequence->names.empty())
       remedy = "take one of them, for example ." + sequence->names.front();
-    } else if (sequence != nullptr) {
+    else if (sequence != nullptr)
       remedy = "take one of them, for example [0], or write stack(...)";
-    } else if (value.is<Callable>()) {
+    else if (value.is<Callable>())
       remedy = "call it: add parentheses";
-    }
     calls_.fail(ast_.node(root).span, "the expression gives " + describe(value) + ", not a tensor",
                 remedy);
     return std::nullopt;
@@ -167,9 +166,8 @@ class Checker {
     if (problem()) return {};
     if (operand.is<TensorValue>())
       return calls_.apply(aten_name(node.op), node.name_span, {operand});
-    if (!operand.is_number()) {
+    if (!operand.is_number())
       return calls_.fail(node.name_span, "this operator does not work on " + describe(operand));
-    }
     std::string why;
     const auto result = calculate(node.op, operand, why);
     return result ? *result : calls_.fail(node.name_span, why);
@@ -198,9 +196,8 @@ class Checker {
     const Value left = evaluate(node.children[0]);
     const Value right = evaluate(node.children[1]);
     if (problem()) return {};
-    if (left.is<TensorValue>() && (right.is<TensorValue>() || right.is_number())) {
+    if (left.is<TensorValue>() && (right.is<TensorValue>() || right.is_number()))
       return calls_.apply(aten_name(node.op), node.name_span, {left, right});
-    }
     if (left.is_number() && right.is<TensorValue>()) return reflected(node, left, right);
     if (left.is_number() && right.is_number()) {
       std::string why;
@@ -247,9 +244,8 @@ class Checker {
     std::vector<NodeId> ids = {subscript};
     if (ast_.node(subscript).kind == Kind::kTuple) ids = ast_.node(subscript).children;
     std::vector<IndexItem> items;
-    for (const NodeId id : ids) {
+    for (const NodeId id : ids)
       items.push_back({evaluate(id), ast_.node(id).span, ast_.node(id).kind == Kind::kList});
-    }
     return items;
   }
 
@@ -289,9 +285,8 @@ class Checker {
     const Value callee = evaluate(node.children[0]);
     if (problem()) return {};
     const auto* callable = callee.get<Callable>();
-    if (callable == nullptr) {
+    if (callable == nullptr)
       return calls_.fail(ast_.node(node.children[0]).span, describe(callee) + " cannot be called");
-    }
     const auto call = read_call(node, *callable);
     if (!call) return {};
     return calls_.call(*call);

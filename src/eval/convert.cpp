@@ -103,9 +103,8 @@ std::optional<PlanArgument> convert(const Value& value, const c10::Argument& arg
     case TypeKind::NumberType:
       if (value.is_number()) return to_ivalue(value);
       // torch.norm takes "fro" for 2.
-      if (row.name == "norm" && value.is<std::string>() && *value.get<std::string>() == "fro") {
+      if (row.name == "norm" && value.is<std::string>() && *value.get<std::string>() == "fro")
         return c10::IValue(std::int64_t{2});
-      }
       return std::nullopt;
     case TypeKind::FloatType:
       if (value.is_number()) return c10::IValue(value.to_double());

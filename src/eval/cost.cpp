@@ -11,9 +11,8 @@ constexpr double kMatrixSweeps = 20;
 
 double largest(const std::vector<at::Tensor>& tensors) {
   double elements = 0;
-  for (const at::Tensor& tensor : tensors) {
+  for (const at::Tensor& tensor : tensors)
     elements = std::max(elements, static_cast<double>(tensor.numel()));
-  }
   return elements;
 }
 
@@ -37,9 +36,8 @@ double broadcast_elements(const std::vector<at::Tensor>& tensors) {
   double elements = 1;
   for (std::int64_t dim = 1; dim <= rank; ++dim) {
     std::int64_t size = 1;
-    for (const at::Tensor& tensor : tensors) {
+    for (const at::Tensor& tensor : tensors)
       if (dim <= tensor.dim()) size = std::max(size, tensor.size(-dim));
-    }
     elements *= static_cast<double>(size);
   }
   return elements;

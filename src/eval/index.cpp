@@ -28,9 +28,8 @@ std::optional<std::int64_t> count_indexed(const std::vector<IndexItem>& items, C
     if (item.is_list) ++lists;
     if (!item.value.is<Ellipsis>() && !item.value.is<None>()) ++indexed;
     if (dots > 1) calls.fail(item.span, "an index has one ... at most");
-    if (lists > 1) {
+    if (lists > 1)
       calls.fail(item.span, "an index has one list at most", "index one after the other");
-    }
   }
   return calls.problem() ? std::nullopt : std::optional(indexed);
 }
@@ -77,9 +76,7 @@ Value index_one(Value tensor, const IndexItem& item, std::int64_t& dim, std::int
                         or_none(slice->stop),
                         {slice->step.value_or(1)}});
   }
-  if (item.is_list) {
-    return index_by_list(tensor, *index.get<Sequence>(), dim++, span, calls);
-  }
+  if (item.is_list) return index_by_list(tensor, *index.get<Sequence>(), dim++, span, calls);
   if (index.is<TensorValue>()) {
     return calls.fail(
         span, "an index by a tensor is not admitted: the shape may depend on the data",
@@ -101,18 +98,15 @@ Value index_sequence(const Sequence& sequence, const Value& subscript, expr::Spa
                       "there is no item " + std::to_string(*index) + " in " + std::to_string(size));
   }
   const auto* slice = subscript.get<Slice>();
-  if (slice == nullptr) {
-    return calls.fail(span, "the index of a tuple is an integer or a slice");
-  }
+  if (slice == nullptr) return calls.fail(span, "the index of a tuple is an integer or a slice");
   const auto place = [size](std::int64_t bound) {
     return std::clamp<std::int64_t>(bound < 0 ? bound + size : bound, 0, size);
   };
   Sequence part;
   const std::int64_t stop = place(slice->stop.value_or(size));
   const std::int64_t step = std::min(slice->step.value_or(1), size + 1);
-  for (std::int64_t i = place(slice->start.value_or(0)); i < stop; i += step) {
+  for (std::int64_t i = place(slice->start.value_or(0)); i < stop; i += step)
     part.items.push_back(sequence.items[static_cast<std::size_t>(i)]);
-  }
   return {std::move(part)};
 }
 

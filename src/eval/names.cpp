@@ -88,13 +88,11 @@ bool is_callable(const std::string& name) {
 
 std::vector<std::string> known_names(const Recorder& recorder) {
   std::vector<std::string> names;
-  for (const Input& input : recorder.inputs()) {
+  for (const Input& input : recorder.inputs())
     if (!input.name.empty()) names.push_back(input.name);
-  }
   std::set<std::string> callables(builtin_names().begin(), builtin_names().end());
-  for (const OperatorRow& row : operator_table()) {
+  for (const OperatorRow& row : operator_table())
     if (!row.has(kInternal)) callables.insert(row.name);
-  }
   names.insert(names.end(), callables.begin(), callables.end());
   names.insert(names.end(), {"torch", "inf", "nan", "pi", "True", "False", "None"});
   return names;
@@ -135,9 +133,8 @@ Value attribute_of_tensor(const expr::Node& node, const Value& object, CallCheck
 
 Value attribute_of_sequence(const expr::Node& node, const Sequence& sequence, CallChecker& calls) {
   const auto found = std::ranges::find(sequence.names, node.text);
-  if (found != sequence.names.end()) {
+  if (found != sequence.names.end())
     return sequence.items[static_cast<std::size_t>(found - sequence.names.begin())];
-  }
   const std::string remedy =
       sequence.names.empty() ? "take one of them with [0]" : "take one of them first";
   return calls.fail(node.name_span,
@@ -151,9 +148,8 @@ Value attribute_of_sequence(const expr::Node& node, const Sequence& sequence, Ca
 Value resolve_name(const expr::Node& node, CallChecker& calls) {
   const auto& inputs = calls.recorder().inputs();
   const auto input = std::ranges::find(inputs, node.text, &Input::name);
-  if (input != inputs.end()) {
+  if (input != inputs.end())
     return {calls.recorder().input(static_cast<std::size_t>(input - inputs.begin()))};
-  }
   if (is_module(node.text)) return {Module{node.text}};
   if (is_callable(node.text)) return {Callable{node.text, {}}};
   if (const auto constant = find_constant(node.text)) return {*constant};

@@ -89,9 +89,8 @@ constexpr Family kFamilies[] = {
 std::vector<std::string> split_overloads(const std::string& text) {
   std::vector<std::string> overloads;
   std::istringstream words(text);
-  for (std::string word; std::getline(words, word, ',');) {
+  for (std::string word; std::getline(words, word, ',');)
     overloads.push_back(word == "-" ? "" : word);
-  }
   return overloads;
 }
 
@@ -129,9 +128,8 @@ const std::vector<OperatorRow>& operator_table() {
 
 std::vector<const OperatorRow*> find_operator(std::string_view name) {
   std::vector<const OperatorRow*> found;
-  for (const OperatorRow& row : operator_table()) {
+  for (const OperatorRow& row : operator_table())
     if (row.name == name) found.push_back(&row);
-  }
   return found;
 }
 

@@ -13,8 +13,8 @@ namespace {
 // A call whose arguments are all numbers computes in float64, as in Python; libtorch would use
 // float32.
 bool are_numbers(const std::vector<PlanArgument>& arguments, const std::vector<at::Tensor>& slots) {
-  return std::ranges::all_of(slots_of(arguments),
-                             [&](std::uint32_t slot) { return is_number(slots[slot]); });
+  return std::ranges::all_of(
+      slots_of(arguments), [&](std::uint32_t slot) { return is_number(slots[slot]); });
 }
 
 c10::IValue resolve(const PlanArgument& argument, const std::vector<at::Tensor>& slots,
@@ -53,17 +53,15 @@ std::vector<at::Tensor> call(const c10::OperatorHandle& op,
   torch::jit::Stack stack;
   stack.reserve(arguments.size());
   const bool as_tensors = are_numbers(arguments, slots);
-  for (const PlanArgument& argument : arguments) {
+  for (const PlanArgument& argument : arguments)
     stack.push_back(resolve(argument, slots, device, as_tensors));
-  }
   op.callBoxed(stack);
   std::vector<at::Tensor> results;
   for (const c10::IValue& value : stack) {
-    if (value.isTensor()) {
+    if (value.isTensor())
       results.push_back(value.toTensor());
-    } else {
+    else
       for (const at::Tensor& tensor : value.toTensorVector()) results.push_back(tensor);
-    }
   }
   return results;
 }

@@ -25,9 +25,8 @@ std::optional<std::vector<bool>> mark(const std::vector<std::int64_t>& dims, std
 
 Shape shrink(at::IntArrayRef shape, const std::vector<bool>& marked) {
   Shape small(shape.begin(), shape.end());
-  for (std::size_t i = 0; i < small.size(); ++i) {
+  for (std::size_t i = 0; i < small.size(); ++i)
     if (!marked[i] && small[i] > 0) small[i] = 1;
-  }
   return small;
 }
 
@@ -53,9 +52,8 @@ std::vector<std::uint32_t> slots_of(const std::vector<PlanArgument>& arguments) 
   std::vector<std::uint32_t> slots;
   for (const PlanArgument& argument : arguments) {
     if (const auto* slot = std::get_if<Slot>(&argument)) slots.push_back(slot->index);
-    if (const auto* list = std::get_if<SlotList>(&argument)) {
+    if (const auto* list = std::get_if<SlotList>(&argument))
       for (const Slot& item : *list) slots.push_back(item.index);
-    }
   }
   return slots;
 }
@@ -85,9 +83,8 @@ std::vector<at::Tensor> run_on_single_ones(const c10::OperatorHandle& op,
     if (is_number(meta)) mark_number(ones[slot]);
   }
   std::vector<at::Tensor> results;
-  for (const at::Tensor& tensor : call(op, arguments, ones, at::kCPU)) {
+  for (const at::Tensor& tensor : call(op, arguments, ones, at::kCPU))
     results.push_back(meta_like(shape, tensor.scalar_type()));
-  }
   return results;
 }
 
@@ -115,9 +112,8 @@ std::vector<at::Tensor> run_on_zeros(const c10::OperatorHandle& op,
                                      std::int64_t max_zeros) {
   std::vector<at::Tensor> values(metas.size());
   const auto slots = slots_of(arguments);
-  for (const std::uint32_t slot : slots) {
+  for (const std::uint32_t slot : slots)
     values[slot] = zeros(metas[slot].sizes().vec(), metas[slot].scalar_type());
-  }
   const bool is_along = dims && !dims->empty() && !slots.empty();
   const at::Tensor& first = metas[slots.front()];
   const auto marked = is_along ? mark(*dims, first.dim()) : std::nullopt;

@@ -147,9 +147,7 @@ at::Tensor execute(const Plan& plan, const std::vector<at::Tensor>& inputs, std:
   const OneThread one_thread(!plan.is_exact);
   const c10::Device device = inputs.empty() ? c10::Device(at::kCPU) : inputs.front().device();
   std::vector<at::Tensor> slots(plan.slots);
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    slots[i] = as_declared(inputs[i], plan.inputs[i]);
-  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) slots[i] = as_declared(inputs[i], plan.inputs[i]);
   for (const auto& [slot, tensor] : plan.constants) slots[slot] = tensor.to(device);
   for (step = 0; step < plan.steps.size(); ++step) {
     const Step& now = plan.steps[step];
@@ -166,18 +164,19 @@ bool has_factor(const Step& step) {
   const auto& arguments = step.op.schema().arguments();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const auto* value = std::get_if<c10::IValue>(&step.arguments[i]);
-    if (arguments[i].name() == "alpha" && (value == nullptr || value->toScalar().toDouble() != 1)) {
+    if (arguments[i].name() == "alpha" && (value == nullptr || value->toScalar().toDouble() != 1))
       return true;
-    }
   }
   return false;
 }
 
 bool acts_by_element(const Plan& plan) {
-  return std::ranges::all_of(plan.steps, [](const Step& step) {
-    return std::ranges::binary_search(kExactElementwise, step.op.schema().name()) &&
-           !has_factor(step);
-  });
+  return std::ranges::all_of(
+      plan.steps,
+      [](const Step& step) {
+        return std::ranges::binary_search(kExactElementwise, step.op.schema().name()) &&
+               !has_factor(step);
+      });
 }
 
 // Meta kernels accept dtypes that the real kernels refuse. Plans of low cost run once on zeros to
@@ -185,9 +184,8 @@ bool acts_by_element(const Plan& plan) {
 std::optional<expr::Problem> find_wrong_dtype(const Plan& plan) {
   if (plan.cost > kTrialCost) return std::nullopt;
   std::vector<at::Tensor> zeros;
-  for (const Input& input : plan.inputs) {
+  for (const Input& input : plan.inputs)
     zeros.push_back(at::zeros({}, at::device(at::kCPU).dtype(input.dtype)).expand(input.shape));
-  }
   std::size_t step = 0;
   try {
     execute(plan, zeros, step);
@@ -201,11 +199,13 @@ std::optional<expr::Problem> find_wrong_dtype(const Plan& plan) {
 
 template <typename Predicate>
 bool all_slots(const Step& step, const Predicate& predicate) {
-  return std::ranges::all_of(step.arguments, [&](const PlanArgument& argument) {
-    if (const auto* slot = std::get_if<Slot>(&argument)) return predicate(*slot);
-    const auto* list = std::get_if<SlotList>(&argument);
-    return list == nullptr || std::ranges::all_of(*list, predicate);
-  });
+  return std::ranges::all_of(
+      step.arguments,
+      [&](const PlanArgument& argument) {
+        if (const auto* slot = std::get_if<Slot>(&argument)) return predicate(*slot);
+        const auto* list = std::get_if<SlotList>(&argument);
+        return list == nullptr || std::ranges::all_of(*list, predicate);
+      });
 }
 
 // Runs the step on the values in `slots`, if all are known. False: it did not run. A step that
@@ -225,18 +225,15 @@ bool run_early(const Step& step, std::vector<at::Tensor>& slots) {
 
 base::Result<Plan> check_plan(const expr::Ast& ast, expr::NodeId root, std::vector<Input> inputs,
                               const Substitutions& known, bool takes_number, const Limits& limits) {
-  if (const auto status = check_inputs(ast, root, inputs, known, limits); !status.ok()) {
+  if (const auto status = check_inputs(ast, root, inputs, known, limits); !status.ok())
     return status.error();
-  }
   const c10::NoGradGuard no_grad;
   const NoWarnings no_warnings;
   try {
     auto plan = make_plan(ast, root, std::move(inputs), known, takes_number, limits);
     if (!plan.ok()) return plan;
     plan.value().is_exact = acts_by_element(plan.value());
-    if (const auto wrong = find_wrong_dtype(plan.value())) {
-      return expr::to_error(ast, *wrong);
-    }
+    if (const auto wrong = find_wrong_dtype(plan.value())) return expr::to_error(ast, *wrong);
     return plan;
   } catch (const std::exception& error) {
     return expr::to_error(ast, {ast.node(root).span, first_sentence(error), ""});
@@ -277,9 +274,8 @@ base::Result<at::Tensor> Program::run_with_gradient(const std::vector<at::Tensor
   std::size_t step = 0;
   try {
     at::Tensor result = execute(*plan_, inputs, step);
-    if (result.sizes() == at::IntArrayRef(plan_->shape) && result.scalar_type() == plan_->dtype) {
+    if (result.sizes() == at::IntArrayRef(plan_->shape) && result.scalar_type() == plan_->dtype)
       return result;
-    }
     return base::Error{"expression_failed",
                        "the result has shape " + describe_shape(result.sizes()) +
                            ", the check had found " + describe_shape(plan_->shape),
@@ -298,9 +294,8 @@ Program Program::fold(const std::vector<at::Tensor>& known) const {
   for (const auto& [slot, tensor] : plan_->constants) slots[slot] = tensor;
   auto plan = std::make_shared<Plan>(*plan_);
   plan->steps.clear();
-  for (const Step& step : plan_->steps) {
+  for (const Step& step : plan_->steps)
     if (!run_early(step, slots)) plan->steps.push_back(step);
-  }
   plan->constants.clear();
   const auto keep = [&](Slot slot) {
     const bool is_input = slot.index < plan->inputs.size();
@@ -318,9 +313,8 @@ std::optional<expr::Span> Program::find_gradient_stop(const std::vector<bool>& h
   has.resize(plan_->slots, false);
   for (const Step& step : plan_->steps) {
     if (all_slots(step, [&](Slot slot) { return !has[slot.index]; })) continue;
-    for (std::uint32_t i = 0; i < step.results; ++i) {
+    for (std::uint32_t i = 0; i < step.results; ++i)
       has[step.first_result + i] = step.passes_gradient;
-    }
     const c10::FunctionSchema& schema = step.op.schema();
     const bool is_remainder_of_number =
         schema.name() == "aten::remainder" && schema.overload_name() == "Scalar_Tensor";

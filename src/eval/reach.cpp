@@ -9,17 +9,20 @@ namespace {
 // so that lines and tiles match. The other values must not reach the outer dimensions.
 bool are_aligned(const std::vector<Reached>& arguments, std::int64_t rank,
                  std::int64_t outer_dims) {
-  return std::ranges::all_of(arguments, [=](const Reached& argument) {
-    if (argument.reach == Reach::kTile) return argument.rank == rank;
-    return argument.rank <= rank - outer_dims || (argument.elements == 1 && argument.rank <= rank);
-  });
+  return std::ranges::all_of(
+      arguments,
+      [=](const Reached& argument) {
+        if (argument.reach == Reach::kTile) return argument.rank == rank;
+        return argument.rank <= rank - outer_dims ||
+               (argument.elements == 1 && argument.rank <= rank);
+      });
 }
 
 bool are_inner(const std::optional<std::vector<std::int64_t>>& dims, std::int64_t rank,
                std::int64_t outer_dims) {
-  return dims && !dims->empty() && std::ranges::all_of(*dims, [=](std::int64_t dim) {
-           return (dim < 0 ? dim + rank : dim) >= outer_dims;
-         });
+  return dims && !dims->empty() &&
+         std::ranges::all_of(
+             *dims, [=](std::int64_t dim) { return (dim < 0 ? dim + rank : dim) >= outer_dims; });
 }
 
 }  // namespace

@@ -112,9 +112,8 @@ bool Recorder::check_parts(const OperatorRow& row, const c10::FunctionSchema& sc
   std::int64_t parts = self.size(dim);
   if (const auto* value = std::get_if<c10::IValue>(&arguments[1]); value != nullptr) {
     const bool is_size = schema.arguments()[1].name() == "split_size";
-    if (value->isInt() && is_size && value->toInt() > 0) {
+    if (value->isInt() && is_size && value->toInt() > 0)
       parts = parts / value->toInt() + (parts % value->toInt() > 0 ? 1 : 0);
-    }
     if (value->isInt() && !is_size && schema.name() != "aten::unbind") parts = value->toInt();
     if (value->isIntList()) {
       parts = static_cast<std::int64_t>(value->toIntVector().size());
@@ -193,10 +192,8 @@ bool Recorder::check_results(const std::vector<at::Tensor>& results) {
 bool Recorder::check_division(const c10::FunctionSchema& schema,
                               const std::vector<PlanArgument>& arguments,
                               const std::vector<at::Tensor>& results) {
-  if (schema.overload_name() != "Tensor_mode" ||
-      at::isFloatingType(results.front().scalar_type())) {
+  if (schema.overload_name() != "Tensor_mode" || at::isFloatingType(results.front().scalar_type()))
     return true;
-  }
   const auto& mode = std::get<c10::IValue>(arguments.back());
   if (!mode.isString() || mode.toStringRef() != "trunc") return true;
   problem_ =
@@ -212,9 +209,8 @@ Reaches Recorder::combine_reaches(const OperatorRow& row, const c10::FunctionSch
   Reaches combined;
   for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
     std::vector<Reached> reached;
-    for (const std::uint32_t slot : slots) {
+    for (const std::uint32_t slot : slots)
       reached.push_back({reaches_[slot][i], metas_[slot].dim(), metas_[slot].numel()});
-    }
     combined.push_back(combine(row.pattern, reached, dims, outer_dims(plan_.inputs[i])));
   }
   return combined;
@@ -299,9 +295,8 @@ bool Recorder::check_live_bytes(std::uint32_t result) {
       ++users[owners_[slot]];
     }
     plan_.live_bytes = std::max(plan_.live_bytes, live + scratch_[i]);
-    for (const std::uint32_t slot : step.dead) {
+    for (const std::uint32_t slot : step.dead)
       if (--users[owners_[slot]] == 0) live -= std::exchange(held[owners_[slot]], 0);
-    }
   }
   plan_.held.bytes = held[owners_[result]];
   if (owners_[result] < plan_.inputs.size()) plan_.held.input = owners_[result];
@@ -311,9 +306,8 @@ bool Recorder::check_live_bytes(std::uint32_t result) {
 
 std::optional<Plan> Recorder::finish(const TensorValue& result) {
   if (!fits(static_cast<double>(result.meta.numel()),
-            static_cast<double>(limits_.max_result_elements), "the result has", "elements")) {
+            static_cast<double>(limits_.max_result_elements), "the result has", "elements"))
     return std::nullopt;
-  }
   mark_dead_slots(result.slot);
   if (!check_live_bytes(result.slot)) return std::nullopt;
   plan_.result = result.slot;
@@ -321,9 +315,8 @@ std::optional<Plan> Recorder::finish(const TensorValue& result) {
   plan_.dtype = result.meta.scalar_type();
   plan_.is_number = is_number(result.meta);
   plan_.reaches = result.reaches;
-  for (std::size_t i = 0; i < size_read_.size(); ++i) {
+  for (std::size_t i = 0; i < size_read_.size(); ++i)
     if (size_read_[i]) plan_.reaches[i] = Reach::kWide;
-  }
   return std::move(plan_);
 }
 

@@ -44,9 +44,8 @@ std::optional<Value> power(std::int64_t base, std::int64_t exponent, std::string
   std::int64_t result = 1;
   if (base == 1 || base == 0) exponent = exponent == 0 ? 0 : 1;
   if (base == -1) exponent %= 2;
-  for (; exponent > 0; --exponent) {
+  for (; exponent > 0; --exponent)
     if (__builtin_mul_overflow(result, base, &result)) return refuse(problem, kOverflow);
-  }
   return Value{result};
 }
 
@@ -85,12 +84,10 @@ std::optional<Value> on_integers(Operator op, std::int64_t a, std::int64_t b,
 std::optional<Value> on_doubles(Operator op, double a, double b, std::string& problem) {
   const bool divides =
       op == Operator::kDivide || op == Operator::kFloorDivide || op == Operator::kRemainder;
-  if ((divides && b == 0) || (op == Operator::kPower && a == 0 && b < 0)) {
+  if ((divides && b == 0) || (op == Operator::kPower && a == 0 && b < 0))
     return refuse(problem, kZeroDivision);
-  }
-  if (op == Operator::kPower && a < 0 && b != std::floor(b)) {
+  if (op == Operator::kPower && a < 0 && b != std::floor(b))
     return refuse(problem, "a negative number to a broken power is no real number");
-  }
   switch (op) {
     case Operator::kAdd:
       return Value{a + b};
@@ -153,13 +150,11 @@ std::optional<Value> calculate(Operator op, const Value& left, const Value& righ
   if (const auto truth = compare(op, left, right)) return Value{*truth};
   const bool has_double = left.is<double>() || right.is<double>();
   const bool is_bitwise = op == Operator::kAnd || op == Operator::kOr || op == Operator::kXor;
-  if (op == Operator::kMatmul || (is_bitwise && has_double)) {
+  if (op == Operator::kMatmul || (is_bitwise && has_double))
     return refuse(problem, std::string(expr::to_string(op)) + " does not work on these numbers");
-  }
   if (is_bitwise) return on_bits(op, left, right);
-  if (has_double || op == Operator::kDivide) {
+  if (has_double || op == Operator::kDivide)
     return on_doubles(op, left.to_double(), right.to_double(), problem);
-  }
   return on_integers(op, left.to_integer(), right.to_integer(), problem);
 }
 

@@ -15,8 +15,8 @@ constexpr std::size_t kShownAfter = 60;
 bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 std::size_t count_characters(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char byte) { return !continues_character(byte); }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char byte) { return !continues_character(byte); }));
 }
 
 // The length of the UTF-8 sequence that starts at `at`; 0 if the sequence is not well-formed.
@@ -25,9 +25,8 @@ std::size_t sequence_length(std::string_view text, std::size_t at) {
   if (first < 0x80) return 1;
   const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
   if (first < 0xC2 || first > 0xF4 || at + length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
+  for (std::size_t i = 1; i < length; ++i)
     if (!continues_character(text[at + i])) return 0;
-  }
   const auto second = static_cast<unsigned char>(text[at + 1]);
   const bool overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
   const bool outside = (first == 0xED && second > 0x9F) || (first == 0xF4 && second > 0x8F);
@@ -40,11 +39,10 @@ std::string printable(std::string_view line) {
   const bool broken = find_bad_utf8(line) != std::string_view::npos;
   for (char& byte : shown) {
     const auto code = static_cast<unsigned char>(byte);
-    if (byte == '\t') {
+    if (byte == '\t')
       byte = ' ';
-    } else if (code < 0x20 || code == 0x7F || (broken && code >= 0x80)) {
+    else if (code < 0x20 || code == 0x7F || (broken && code >= 0x80))
       byte = '?';
-    }
   }
   return shown;
 }

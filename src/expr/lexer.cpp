@@ -29,13 +29,12 @@ std::size_t end_of_number(std::string_view source, std::size_t at) {
   bool has_exponent = false;
   for (; at < source.size(); ++at) {
     const char c = source[at];
-    if (c == '.' && !has_point && !has_exponent) {
+    if (c == '.' && !has_point && !has_exponent)
       has_point = true;
-    } else if ((c == '+' || c == '-') && at > begin && is_exponent(at - 1)) {
+    else if ((c == '+' || c == '-') && at > begin && is_exponent(at - 1))
       has_exponent = true;
-    } else if (!is_word(c)) {
+    else if (!is_word(c))
       break;
-    }
   }
   return at;
 }
@@ -44,9 +43,8 @@ std::size_t end_of_number(std::string_view source, std::size_t at) {
 bool has_sound_underscores(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '_') continue;
-    if (i == 0 || i + 1 == text.size() || !is_digit(text[i - 1]) || !is_digit(text[i + 1])) {
+    if (i == 0 || i + 1 == text.size() || !is_digit(text[i - 1]) || !is_digit(text[i + 1]))
       return false;
-    }
   }
   return true;
 }
@@ -83,9 +81,8 @@ bool Lexer::skip_blanks(std::vector<Token>& tokens) {
       at_ = std::min(source_.find('\n', at_), source_.size()) - 1;
     } else if (c == '\n') {
       const auto begin = static_cast<std::uint32_t>(at_);
-      if (open_brackets_ == 0) {
+      if (open_brackets_ == 0)
         tokens.push_back({.kind = TokenKind::kNewline, .span = {begin, begin + 1}, .text = "\n"});
-      }
     } else if (c != ' ' && c != '\t' && c != '\r' && c != '\f') {
       return true;
     }
@@ -141,9 +138,8 @@ Token Lexer::read_number() {
   std::erase(plain, '_');
   const char* end = plain.data() + plain.size();
   if (std::ranges::all_of(plain, is_digit)) {
-    if (plain.size() > 1 && plain[0] == '0' && plain.find_first_not_of('0') != std::string::npos) {
+    if (plain.size() > 1 && plain[0] == '0' && plain.find_first_not_of('0') != std::string::npos)
       return malformed();
-    }
     const auto parsed = std::from_chars(plain.data(), end, token.integer);
     if (parsed.ec == std::errc()) return token;
     return fail(token.span, "the integer " + written + " does not fit into 64 bits",

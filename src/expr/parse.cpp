@@ -27,9 +27,8 @@ std::optional<Problem> find_problem(std::string_view source, const Limits& limit
 // `noun` names the text, for example "the expression".
 base::Result<std::vector<Token>> read_tokens(std::string_view source, const Limits& limits,
                                              const std::string& noun) {
-  if (const auto problem = find_problem(source, limits, noun)) {
+  if (const auto problem = find_problem(source, limits, noun))
     return to_error(source.substr(0, limits.max_source_bytes), *problem);
-  }
   Lexer lexer(source, limits);
   std::vector<Token> tokens = lexer.read_all();
   if (lexer.problem()) return to_error(source, *lexer.problem());

@@ -91,9 +91,8 @@ NodeId Parser::fail(Span span, std::string what, std::string remedy) {
 
 // Refuses the token at the place of `expected`.
 NodeId Parser::refuse_token(const std::string& expected) {
-  if (const auto refusal = find_refusal(peek(), form_)) {
+  if (const auto refusal = find_refusal(peek(), form_))
     return fail(refusal->span, refusal->what, refusal->remedy);
-  }
   return fail(peek().span, "expected " + expected + " but found " + shown(peek()), "");
 }
 
@@ -121,9 +120,8 @@ bool Parser::expect_end() {
 NodeId Parser::add(Node node) {
   if (problem_) return kNoNode;
   std::size_t depth = 0;
-  for (const NodeId child : node.children) {
+  for (const NodeId child : node.children)
     if (child != kNoNode) depth = std::max(depth, depths_[child]);
-  }
   if (++depth > limits_.max_depth) {
     return fail(node.span,
                 "the expression is nested deeper than " + std::to_string(limits_.max_depth),
@@ -196,13 +194,12 @@ NodeId Parser::parse_unary() {
 NodeId Parser::parse_signed() {
   const Span op_span = peek().span;
   Operator op = Operator::kNoOperator;
-  if (accept("-")) {
+  if (accept("-"))
     op = Operator::kNegative;
-  } else if (accept("+")) {
+  else if (accept("+"))
     op = Operator::kPositive;
-  } else if (accept("~")) {
+  else if (accept("~"))
     op = Operator::kInvert;
-  }
   if (op == Operator::kNoOperator) return parse_power();
   const NodeId operand = parse_unary();
   if (problem_) return kNoNode;
@@ -230,17 +227,15 @@ NodeId Parser::parse_power() {
 NodeId Parser::parse_primary() {
   const std::uint32_t begin = peek().span.begin;
   NodeId node = parse_atom();
-  while (!problem_) {
-    if (accept(".")) {
+  while (!problem_)
+    if (accept("."))
       node = parse_attribute(node, begin);
-    } else if (accept("(")) {
+    else if (accept("("))
       node = parse_call(node, begin);
-    } else if (accept("[")) {
+    else if (accept("["))
       node = parse_subscript(node, begin);
-    } else {
+    else
       return node;
-    }
-  }
   return kNoNode;
 }
 
@@ -265,9 +260,8 @@ NodeId Parser::parse_atom() {
       return parse_name();
     case TokenKind::kString: {
       const NodeId node = add_leaf(Kind::kString);
-      if (!problem_ && peek().kind == TokenKind::kString) {
+      if (!problem_ && peek().kind == TokenKind::kString)
         return fail(peek().span, "two strings in a row", "write one string");
-      }
       return node;
     }
     default:
@@ -311,9 +305,8 @@ NodeId Parser::parse_sequence() {
   if (!is_list) accept("(");
   std::vector<NodeId> items;
   bool has_comma = false;
-  if (!parse_items(is_list ? "]" : ")", items, has_comma, &Parser::parse_expression)) {
+  if (!parse_items(is_list ? "]" : ")", items, has_comma, &Parser::parse_expression))
     return kNoNode;
-  }
   if (!is_list && items.size() == 1 && !has_comma) return items.front();
   return add(
       {.kind = is_list ? Kind::kList : Kind::kTuple, .span = span_from(begin), .children = items});
@@ -321,9 +314,8 @@ NodeId Parser::parse_sequence() {
 
 NodeId Parser::parse_attribute(NodeId object, std::uint32_t begin) {
   const Token name = peek();
-  if (name.kind != TokenKind::kName || is_keyword(name.text)) {
+  if (name.kind != TokenKind::kName || is_keyword(name.text))
     return refuse_token("a name after the dot");
-  }
   last_end_ = tokens_[at_++].span.end;
   return add({.kind = Kind::kAttribute,
               .span = span_from(begin),
@@ -374,9 +366,8 @@ NodeId Parser::parse_subscript(NodeId object, std::uint32_t begin) {
   std::vector<NodeId> items;
   bool has_comma = false;
   if (!parse_items("]", items, has_comma, &Parser::parse_subscript_item)) return kNoNode;
-  if (items.empty()) {
+  if (items.empty())
     return fail(span_from(bracket), "there is no index between the brackets", "write [:] for all");
-  }
   NodeId subscript = items.front();
   if (has_comma) {
     const Span span{inside, nodes_[items.back()].span.end};
@@ -408,9 +399,8 @@ NodeId Parser::parse_subscript_item() {
 std::vector<Statement> Parser::parse_statements() {
   std::vector<Statement> statements;
   skip_newlines();
-  if (peek().kind == TokenKind::kEnd) {
+  if (peek().kind == TokenKind::kEnd)
     fail(peek().span, "there is no line to read", "write at least one");
-  }
   while (!problem_ && peek().kind != TokenKind::kEnd) {
     if (statements.size() == kMaxStatements) {
       fail(peek().span,
@@ -427,9 +417,8 @@ std::vector<Statement> Parser::parse_statements() {
 Statement Parser::parse_statement() {
   Statement statement;
   const std::uint32_t begin = peek().span.begin;
-  if (peek().kind == TokenKind::kName && peek().text == "if") {
+  if (peek().kind == TokenKind::kName && peek().text == "if")
     statement.condition = parse_condition();
-  }
   if (!problem_) parse_assignment(statement);
   if (!problem_) expect_line_end();
   statement.span = span_from(begin);
@@ -445,9 +434,8 @@ NodeId Parser::parse_condition() {
     return fail(peek().span, "there are no blocks of several lines",
                 "write it on one line: if condition: place = value");
   }
-  if (peek().kind == TokenKind::kName && peek().text == "if") {
+  if (peek().kind == TokenKind::kName && peek().text == "if")
     return fail(peek().span, "an \"if\" inside an \"if\"", "write if (a) & (b): ...");
-  }
   return condition;
 }
 
@@ -475,11 +463,10 @@ void Parser::parse_assignment(Statement& statement) {
 
 bool Parser::expect_line_end() {
   if (peek().kind == TokenKind::kNewline || peek().kind == TokenKind::kEnd) return true;
-  if (is_at(",")) {
+  if (is_at(","))
     fail(peek().span, "a line gives one value, not several", "write one line for each");
-  } else {
+  else
     refuse_token("an operator or the end of the line");
-  }
   return false;
 }
 

@@ -69,9 +69,8 @@ constexpr std::array kScriptRefusals = {
 
 std::string with_operator(std::string_view text, const std::string& token) {
   std::string written(text);
-  if (const auto at = written.find('$'); at != std::string::npos) {
+  if (const auto at = written.find('$'); at != std::string::npos)
     written.replace(at, 1, token, 0, token.size() - 1);
-  }
   return written;
 }
 

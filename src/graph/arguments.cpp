@@ -83,9 +83,8 @@ std::vector<NodeId> read_arguments(Reading& reading, NodeId call, const Signatur
 bool read_string(Reading& reading, NodeId id, std::string_view what, std::size_t max_bytes,
                  std::string& text) {
   const Node& node = reading.node(id);
-  if (node.kind != Kind::kString) {
+  if (node.kind != Kind::kString)
     return reading.fail(node.span, std::string(what) + " is a string", "write it in quotes");
-  }
   if (node.text.empty())
     return reading.fail(node.span, std::string(what) + " is empty", "fill it in");
   if (node.text.size() > max_bytes) {

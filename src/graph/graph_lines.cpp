@@ -60,9 +60,8 @@ std::vector<std::string> choose_lines(const Graph& graph, const points::PlaceTab
     // The name is "v" and the id. If this is not a name, or is already used, it is "v" and a
     // number.
     std::string name = "v" + graph.nodes[index].id;
-    while (!expr::is_name(name) || is_reserved(name, places) || !taken.insert(name).second) {
+    while (!expr::is_name(name) || is_reserved(name, places) || !taken.insert(name).second)
       name = "v" + std::to_string(++number);
-    }
     names[index] = std::move(name);
   }
   return names;

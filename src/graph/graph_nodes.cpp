@@ -47,12 +47,10 @@ class GraphReader {
  public:
   base::Result<Graph> read(const json& whole) {
     bool is_sound = read_whole(whole);
-    for (std::size_t i = 0; is_sound && i < whole["nodes"].size(); ++i) {
+    for (std::size_t i = 0; is_sound && i < whole["nodes"].size(); ++i)
       is_sound = read_node(whole["nodes"][i], i);
-    }
-    for (GraphNode& node : graph_.nodes) {
+    for (GraphNode& node : graph_.nodes)
       is_sound = is_sound && find_needs(*node.fields, node, 0) && find_condition(node);
-    }
     marks_.resize(graph_.nodes.size());
     for (std::size_t i = 0; is_sound && i < graph_.nodes.size(); ++i) is_sound = visit(i);
     if (!is_sound) return *error_;
@@ -67,20 +65,17 @@ class GraphReader {
 
   bool read_whole(const json& whole) {
     if (!whole.is_object()) return fail("", "a graph is an object", "docs/intervention_graph.md");
-    for (const auto& [key, value] : whole.items()) {
-      if (key != "version" && key != "when" && key != "nodes") {
+    for (const auto& [key, value] : whole.items())
+      if (key != "version" && key != "when" && key != "nodes")
         return fail(shown(key), "a graph has no such member", "it has version, when and nodes");
-      }
-    }
     const std::string version = std::to_string(kGraphVersion);
     if (whole.value("version", json()) != kGraphVersion) {
       return fail("version", "the version of the graph is not " + version,
                   "write \"version\": " + version);
     }
     const auto nodes = whole.find("nodes");
-    if (nodes == whole.end() || !nodes->is_array()) {
+    if (nodes == whole.end() || !nodes->is_array())
       return fail("nodes", "the nodes of a graph are a list", "write \"nodes\": [...]");
-    }
     if (nodes->size() > expr::kScriptLimits.max_nodes) {
       return fail("nodes", "the graph has " + std::to_string(nodes->size()) +
                                " nodes, the limit is " +
@@ -103,9 +98,8 @@ class GraphReader {
                   "write \"id\": \"1\"");
     }
     if (!read_members(fields, node)) return false;
-    if (!graph_.by_id.emplace(node.id, graph_.nodes.size()).second) {
+    if (!graph_.by_id.emplace(node.id, graph_.nodes.size()).second)
       return fail(node.id, "two nodes have this id");
-    }
     graph_.nodes.push_back(std::move(node));
     return true;
   }
@@ -122,11 +116,9 @@ class GraphReader {
                                expr::suggestion(name.substr(0, kMaxIdBytes), known));
     }
     node.type = static_cast<NodeType>(row - type_rows().begin());
-    for (const std::string& member : row->needed) {
-      if (!fields.contains(member)) {
+    for (const std::string& member : row->needed)
+      if (!fields.contains(member))
         return fail(node.id, "the " + name + " has no \"" + member + "\"");
-      }
-    }
     std::vector<std::string> known = {"id", "type"};
     known.insert(known.end(), row->needed.begin(), row->needed.end());
     known.insert(known.end(), row->others.begin(), row->others.end());
@@ -166,9 +158,8 @@ class GraphReader {
     if (id == node.fields->end()) return true;
     const auto found =
         id->is_string() ? graph_.by_id.find(id->get<std::string>()) : graph_.by_id.end();
-    if (found == graph_.by_id.end() || graph_.nodes[found->second].type != NodeType::kCondition) {
+    if (found == graph_.by_id.end() || graph_.nodes[found->second].type != NodeType::kCondition)
       return fail(node.id, "its condition is not the id of a condition");
-    }
     node.condition = found->second;
     node.needs.push_back(found->second);
     return true;
@@ -178,12 +169,10 @@ class GraphReader {
     static const std::string none;
     const std::string& text = id.is_string() ? id.get_ref<const std::string&>() : none;
     const auto found = graph_.by_id.find(text);
-    if (found == graph_.by_id.end()) {
+    if (found == graph_.by_id.end())
       return fail(node.id, "it uses the node \"" + shown(text) + "\", which is not there");
-    }
-    if (!graph_.nodes[found->second].is_value()) {
+    if (!graph_.nodes[found->second].is_value())
       return fail(node.id, "it uses the node " + text + ", which gives no value");
-    }
     node.needs.push_back(found->second);
     return true;
   }
@@ -198,9 +187,8 @@ class GraphReader {
                   "for the value of an earlier pass there is a saved node");
     }
     marks_[index] = Mark::kOpen;
-    for (const std::size_t need : node.needs) {
+    for (const std::size_t need : node.needs)
       if (!visit(need)) return false;
-    }
     marks_[index] = Mark::kDone;
     graph_.order.push_back(index);
     return true;
@@ -221,9 +209,8 @@ base::Error graph_error(const std::string& where, std::string message, std::stri
 
 std::string shown(const std::string& text) {
   std::string start = text.substr(0, 40);
-  for (char& c : start) {
+  for (char& c : start)
     if (c < ' ' || c > '~') c = '?';
-  }
   return text.size() > start.size() ? start + "..." : start;
 }
 

@@ -35,13 +35,11 @@ class ScriptBuilder {
 
   base::Result<expr::Script> build(const json& whole) {
     if (whole.contains("when")) add_when(whole["when"]);
-    for (const std::size_t index : graph_.order) {
+    for (const std::size_t index : graph_.order)
       if (!tree_.error()) add_node(index);
-    }
     if (tree_.error()) return *tree_.error();
-    if (script_.statements.empty()) {
+    if (script_.statements.empty())
       return graph_error("nodes", "there is no node to read", "write at least one");
-    }
     script_.nodes = tree_.take_nodes();
     expr::Script script = expr::write_script(std::move(script_));
     if (script.ast.source().size() > expr::kScriptLimits.max_source_bytes) {
@@ -64,9 +62,8 @@ class ScriptBuilder {
     }
     std::vector<NodeId> members;
     for (const auto& [name, value] : when.items()) {
-      if (!value.is_string() && !value.is_number_integer()) {
+      if (!value.is_string() && !value.is_number_integer())
         tree_.fail(shown(name) + " is a string, every a number");
-      }
       members.push_back(
           tree_.keyword(name, value.is_string() ? tree_.text(value, name) : tree_.number(value)));
     }
@@ -141,10 +138,9 @@ class ScriptBuilder {
 
   NodeId parameter(const json& fields) {
     std::vector<NodeId> arguments = {tree_.number(fields["value"])};
-    for (const char* member : {"min", "max", "ramp_from", "ramp_steps"}) {
+    for (const char* member : {"min", "max", "ramp_from", "ramp_steps"})
       if (fields.contains(member))
         arguments.push_back(tree_.keyword(member, tree_.number(fields[member])));
-    }
     return tree_.call("param", std::move(arguments));
   }
 
@@ -197,9 +193,8 @@ class ScriptBuilder {
       if (!gradient->is_boolean()) return tree_.fail("its gradient is not true or false");
       if (gradient->get<bool>()) tree = tree_.path(tree, "grad");
     }
-    if (const auto heads = fields.find("heads"); heads != fields.end()) {
+    if (const auto heads = fields.find("heads"); heads != fields.end())
       tree = tree_.add(Kind::kIndex, {tree_.path(tree, "heads"), item(*heads)});
-    }
     return tree;
   }
 
@@ -215,9 +210,8 @@ class ScriptBuilder {
     const bool is_offset = !offset.empty() && std::ranges::all_of(offset, [](char c) {
       return c >= '0' && c <= '9';
     }) && (text[5] == '+' || text[5] == '-');
-    if (!text.starts_with("layer") || (text.size() > 5 && !is_offset)) {
+    if (!text.starts_with("layer") || (text.size() > 5 && !is_offset))
       return tree_.fail("a layer is a number, \"layer\" or \"layer+1\"");
-    }
     const NodeId each = tree_.name("layer");
     if (offset.empty()) return each;
     return tree_.sign(find_operator(text.substr(5, 1)), {each, tree_.number(std::stoi(offset))});
@@ -243,9 +237,8 @@ class ScriptBuilder {
 
   NodeId noise(const json& fields) {
     std::vector<NodeId> arguments = {place(fields)};
-    if (fields.contains("distribution")) {
+    if (fields.contains("distribution"))
       arguments.push_back(tree_.text(fields["distribution"], "distribution"));
-    }
     if (fields.contains("seed"))
       arguments.push_back(tree_.keyword("seed", tree_.number(fields["seed"])));
     return tree_.call("noise", std::move(arguments));
@@ -261,9 +254,8 @@ class ScriptBuilder {
     const Operator known = find_operator(op);
     const json form =
         fields.value("form", json(known != Operator::kNoOperator ? "sign" : "function"));
-    if (fields.contains("keywords") && form != "method" && form != "function") {
+    if (fields.contains("keywords") && form != "method" && form != "function")
       return tree_.fail("only methods and functions have keywords");
-    }
     if (form == "sign") return sign(op, known, arguments);
     if (form == "function") return tree_.call(function(op), call_arguments(fields, 0));
     if (arguments.empty()) return tree_.fail("the operator has no argument");
@@ -306,14 +298,12 @@ class ScriptBuilder {
   std::vector<NodeId> call_arguments(const json& fields, std::size_t first) {
     const json& positional = fields["arguments"];
     std::vector<NodeId> arguments;
-    for (std::size_t i = first; i < positional.size(); ++i) {
+    for (std::size_t i = first; i < positional.size(); ++i)
       arguments.push_back(argument(positional[i]));
-    }
     const json keywords = fields.value("keywords", json::object());
     if (!keywords.is_object()) tree_.fail("its keywords are not an object");
-    for (const auto& [name, value] : keywords.items()) {
+    for (const auto& [name, value] : keywords.items())
       arguments.push_back(tree_.keyword(name, argument(value)));
-    }
     return arguments;
   }
 
@@ -356,9 +346,8 @@ class ScriptBuilder {
   NodeId item(const json& value) {
     if (!value.is_object() || value.size() != 1 || !value.contains("slice")) return argument(value);
     const json& parts = value["slice"];
-    if (!parts.is_array() || parts.size() != 3) {
+    if (!parts.is_array() || parts.size() != 3)
       return tree_.fail("a slice has three parts: null for none");
-    }
     std::vector<NodeId> trees;
     for (const json& part : parts) trees.push_back(part.is_null() ? kNoNode : argument(part));
     return tree_.add(Kind::kSlice, std::move(trees));

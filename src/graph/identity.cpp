@@ -68,13 +68,11 @@ class Folder {
     needed[effect_.value] = true;
     for (std::size_t i = effect_.value + 1; i-- > 0;) {
       if (!needed[i]) continue;
-      for (const Leaf& leaf : program_.values[i].leaves) {
+      for (const Leaf& leaf : program_.values[i].leaves)
         if (leaf.kind == LeafKind::kBinding) needed[leaf.value] = true;
-      }
     }
-    for (std::size_t i = 0; i <= effect_.value; ++i) {
+    for (std::size_t i = 0; i <= effect_.value; ++i)
       if (needed[i]) values_[i] = fold_value(program_.values[i]);
-    }
     const Known::Type whole = effect_.index == kNoNode ? Known::kWhole : Known::kPart;
     return values_[effect_.value].type == whole;
   }

@@ -134,11 +134,10 @@ class GraphWriter {
     for (const Leaf& leaf : value.leaves) {
       const bool is_binding = leaf.kind == LeafKind::kBinding;
       const Value* used = is_binding ? &program_.values[leaf.value] : nullptr;
-      if (used != nullptr && !used->module.empty() && used->name.empty()) {
+      if (used != nullptr && !used->module.empty() && used->name.empty())
         collect_leaves(program_.values[used->leaves[0].value]);
-      } else {
+      else
         leaves_.emplace(leaf.node, &leaf);
-      }
     }
   }
 
@@ -253,9 +252,8 @@ class GraphWriter {
   // For example "torch.linalg.norm"; empty if the chain has another base.
   std::string module_path(NodeId id) const {
     std::string path;
-    for (; node(id).kind == Kind::kAttribute; id = node(id).children[0]) {
+    for (; node(id).kind == Kind::kAttribute; id = node(id).children[0])
       path = "." + node(id).text + path;
-    }
     return reading_.is_name(id, "torch") ? "torch" + path : "";
   }
 
@@ -275,13 +273,11 @@ class GraphWriter {
       fields["arguments"].push_back(argument(callee.children[0]));
     }
     std::map<std::string, NodeId> keywords;
-    for (auto child = whole.children.begin() + 1; child != whole.children.end(); ++child) {
-      if (node(*child).kind == Kind::kKeyword) {
+    for (auto child = whole.children.begin() + 1; child != whole.children.end(); ++child)
+      if (node(*child).kind == Kind::kKeyword)
         keywords.emplace(node(*child).text, node(*child).children[0]);
-      } else {
+      else
         fields["arguments"].push_back(argument(*child));
-      }
-    }
     for (const auto& [name, value] : keywords) fields["keywords"][name] = argument(value);
     return use(add(std::move(fields)));
   }

@@ -16,12 +16,14 @@ bool says_layer(const Leaf& leaf) {
 }
 
 bool uses_layer(const Program& program) {
-  return std::ranges::any_of(program.effects,
-                             [](const Effect& effect) { return says_layer(effect.place); }) ||
-         std::ranges::any_of(program.values, [](const Value& value) {
-           return std::ranges::any_of(value.leaves,
-                                      [](const Leaf& leaf) { return says_layer(leaf); });
-         });
+  return std::ranges::any_of(
+             program.effects, [](const Effect& effect) { return says_layer(effect.place); }) ||
+         std::ranges::any_of(
+             program.values,
+             [](const Value& value) {
+               return std::ranges::any_of(
+                   value.leaves, [](const Leaf& leaf) { return says_layer(leaf); });
+             });
 }
 
 // Checks that layer + offset is at least `first` and at most the number of layers.
@@ -47,9 +49,7 @@ bool check_ref(Reading& reading, expr::Span span, const LayerRef& ref, const Sch
 
 bool check_leaf(Reading& reading, const Program& program, const Leaf& leaf) {
   const expr::Span span = reading.node(leaf.node).span;
-  if (leaf.kind == LeafKind::kVector) {
-    return check_ref(reading, span, leaf.row, program.when, 0);
-  }
+  if (leaf.kind == LeafKind::kVector) return check_ref(reading, span, leaf.row, program.when, 0);
   return !leaf.place.layer || check_ref(reading, span, *leaf.place.layer, program.when, 1);
 }
 
@@ -58,9 +58,8 @@ bool check_leaf(Reading& reading, const Program& program, const Leaf& leaf) {
 std::vector<bool> find_layered(const Program& program) {
   std::vector<bool> layered(program.values.size(), false);
   std::map<std::string, std::size_t> saves;
-  for (const Effect& effect : program.effects) {
+  for (const Effect& effect : program.effects)
     if (effect.kind == EffectKind::kSave) saves.emplace(effect.name, effect.value);
-  }
   const auto is_layered = [&](const Leaf& leaf) {
     if (leaf.kind == LeafKind::kBinding) return static_cast<bool>(layered[leaf.value]);
     const auto save = leaf.kind == LeafKind::kSaved ? saves.find(leaf.name) : saves.end();
@@ -91,16 +90,13 @@ bool settle_layers(Reading& reading, Program& program) {
     std::iota(layers.begin(), layers.end(), 1);
   }
   for (const Value& value : program.values) {
-    for (const Leaf& leaf : value.leaves) {
+    for (const Leaf& leaf : value.leaves)
       if (!check_leaf(reading, program, leaf)) return false;
-    }
   }
-  for (const Effect& effect : program.effects) {
+  for (const Effect& effect : program.effects)
     if (effect.place.layer &&
-        !check_ref(reading, effect.span, *effect.place.layer, program.when, 1)) {
+        !check_ref(reading, effect.span, *effect.place.layer, program.when, 1))
       return false;
-    }
-  }
   return true;
 }
 

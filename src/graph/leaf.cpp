@@ -30,9 +30,8 @@ class LeafReader {
   bool read_vector(NodeId call, NodeId subscript) {
     const auto given = read_arguments(reading_, call, kVector);
     if (given.empty() ||
-        !read_string(reading_, given[0], "a vector's name", kMaxFileNameBytes, leaf_.name)) {
+        !read_string(reading_, given[0], "a vector's name", kMaxFileNameBytes, leaf_.name))
       return false;
-    }
     leaf_.kind = LeafKind::kVector;
     return read_layer_ref(reading_, subscript, "vector(" + in_quotes(leaf_.name) + ")", leaf_.row);
   }
@@ -41,9 +40,8 @@ class LeafReader {
   bool read_file(NodeId call, NodeId subscript) {
     const auto given = read_arguments(reading_, call, kFile);
     if (given.empty() ||
-        !read_string(reading_, given[0], "a file's name", kMaxFileNameBytes, leaf_.name)) {
+        !read_string(reading_, given[0], "a file's name", kMaxFileNameBytes, leaf_.name))
       return false;
-    }
     if (leaf_.name.find_first_of("/\\") != std::string::npos || leaf_.name.starts_with(".")) {
       return reading_.fail(
           reading_.node(given[0]).span, in_quotes(leaf_.name) + " is not the plain name of a file",
@@ -107,9 +105,8 @@ bool refuse_bare_call(Reading& reading, NodeId node, const std::string& name) {
     return reading.fail(span, "a vector has a row for every layer",
                         "write " + std::string(kVector.usage));
   }
-  if (name == "file") {
+  if (name == "file")
     return reading.fail(span, "a file has several tensors", "write " + std::string(kFile.usage));
-  }
   return reading.fail(span, name + "(...) does not stand inside an expression",
                       "write it on a separate line");
 }
@@ -149,9 +146,8 @@ Found find_leaf(Reading& reading, const Names& names, NodeId id, Leaf& leaf) {
     if (call == "noise") return found_if(reader.read_noise());
     return found_if(refuse_bare_call(reading, id, call));
   }
-  if (node.kind != Kind::kName && node.kind != Kind::kAttribute && node.kind != Kind::kIndex) {
+  if (node.kind != Kind::kName && node.kind != Kind::kAttribute && node.kind != Kind::kIndex)
     return Found::kNothing;
-  }
   const auto place = find_place_in(reading, id);
   if (reading.problem()) return Found::kProblem;
   if (place && place->end == id) {

@@ -20,8 +20,8 @@ class OrderChecker {
 
   bool check() {
     return check_count() && check_phase() && check_skipped() &&
-           std::ranges::all_of(program_.effects,
-                               [this](const Effect& effect) { return check_effect(effect); });
+           std::ranges::all_of(
+               program_.effects, [this](const Effect& effect) { return check_effect(effect); });
   }
 
  private:
@@ -47,13 +47,11 @@ class OrderChecker {
   bool check_phase() {
     if (program_.when.in_train) return true;
     for (const Value& value : program_.values) {
-      for (const Leaf& leaf : value.leaves) {
+      for (const Leaf& leaf : value.leaves)
         if (leaf.kind == LeafKind::kPlace && leaf.place.gradient) return refuse_phase(leaf.node);
-      }
     }
-    for (const Effect& effect : program_.effects) {
+    for (const Effect& effect : program_.effects)
       if (effect.place.gradient) return refuse_phase(program_.values[effect.value].root);
-    }
     return true;
   }
 
@@ -157,9 +155,8 @@ class OrderChecker {
   std::optional<int> inside_of(const std::set<int>& skipped, const Place& place) const {
     if (!place.layer || place.row == places().layer_output()) return std::nullopt;
     const auto layers = place.layer->is_each ? program_.when.layers : std::vector<int>{1};
-    for (const int layer : layers) {
+    for (const int layer : layers)
       if (skipped.contains(place.layer->at(layer))) return place.layer->at(layer);
-    }
     return std::nullopt;
   }
 
@@ -167,9 +164,8 @@ class OrderChecker {
     for (const Value& value : program_.values) {
       for (const Leaf& leaf : value.leaves) {
         if (leaf.kind != LeafKind::kPlace) continue;
-        if (const auto layer = inside_of(skipped, leaf.place)) {
+        if (const auto layer = inside_of(skipped, leaf.place))
           return refuse_skipped(reading_.node(leaf.node).span, leaf.place, *layer, "is not there");
-        }
       }
     }
     return true;
@@ -178,9 +174,8 @@ class OrderChecker {
   bool check_writes_not_in(const std::set<int>& skipped) {
     for (const Effect& effect : program_.effects) {
       if (effect.kind != EffectKind::kWrite) continue;
-      if (const auto layer = inside_of(skipped, effect.place)) {
+      if (const auto layer = inside_of(skipped, effect.place))
         return refuse_skipped(effect.span, effect.place, *layer, "would be written for nothing");
-      }
     }
     return true;
   }

@@ -63,12 +63,10 @@ bool read_parameter(Reading& reading, NodeId call, Parameter& parameter) {
   if (given.empty()) return false;
   std::optional<double> value;
   if (!read_number(reading, given[0], value) || !read_number(reading, given[1], parameter.min) ||
-      !read_number(reading, given[2], parameter.max)) {
+      !read_number(reading, given[2], parameter.max))
     return false;
-  }
-  if (parameter.min && parameter.max && *parameter.min > *parameter.max) {
+  if (parameter.min && parameter.max && *parameter.min > *parameter.max)
     return reading.fail(reading.node(given[1]).span, "min is above max", "exchange them");
-  }
   if (!parameter.admits(*value)) {
     return reading.fail(reading.node(given[0]).span, "the value is outside of min and max",
                         "write a number between them");

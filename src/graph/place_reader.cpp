@@ -70,9 +70,8 @@ class PlaceReader {
     if (!read_layer_ref(reading_, next()->children[1], "layers", layer)) return false;
     ++at_;
     place_.layer = layer;
-    for (const std::string& path : places().layer_input_paths()) {
+    for (const std::string& path : places().layer_input_paths())
       if (const std::size_t words = words_ahead(path); words > 0) return read_input(layer, words);
-    }
     return follow_path("", true);
   }
 
@@ -143,9 +142,8 @@ class PlaceReader {
       add(row.path);
       std::ranges::for_each(row.aliases, add);
     }
-    if (!in_layer) {
+    if (!in_layer)
       for (const auto& [alias, place] : places().outer_aliases()) add(alias);
-    }
     return words;
   }
 
@@ -185,9 +183,8 @@ class PlaceReader {
                            written() + " is not a value, its parts are", remedy);
     }
     if (in_layer && path.empty()) {
-      for (const points::Place& row : rows()) {
+      for (const points::Place& row : rows())
         if (row.in_layers() && row.in_programs) known.push_back(row.name);
-      }
     }
     return reading_.fail(
         next()->name_span,
@@ -239,9 +236,8 @@ class PlaceReader {
                            remedy);
     }
     const NodeId subscript = next()->children[1];
-    if (!is_plain_index(reading_, subscript)) {
+    if (!is_plain_index(reading_, subscript))
       return reading_.fail(reading_.node(subscript).span, "this does not name heads", remedy);
-    }
     place_.heads = subscript;
     ++at_;
     return true;
@@ -310,9 +306,8 @@ bool read_layer_ref(Reading& reading, NodeId subscript, const std::string& what,
 bool is_plain_index(Reading& reading, NodeId item) {
   const Node& node = reading.node(item);
   const auto is_integer = [&](NodeId id) { return reading.integer(id).has_value(); };
-  if (node.kind == Kind::kList) {
+  if (node.kind == Kind::kList)
     return !node.children.empty() && std::ranges::all_of(node.children, is_integer);
-  }
   if (node.kind == Kind::kSlice) {
     const NodeId step = node.children[2];
     if (step != kNoNode && reading.integer(step).value_or(1) < 1) {

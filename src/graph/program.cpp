@@ -74,9 +74,8 @@ std::string to_string(const Place& place) {
   if (place.layer) {
     const int number = place.layer->number;
     std::string inside = place.layer->is_each ? "layer" : std::to_string(number);
-    if (place.layer->is_each && number != 0) {
+    if (place.layer->is_each && number != 0)
       inside += (number > 0 ? " + " : " - ") + std::to_string(std::abs(number));
-    }
     text = "layers[" + inside + "]." + text;
   }
   return place.gradient ? text + ".grad" : text;

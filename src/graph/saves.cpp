@@ -14,9 +14,8 @@ std::vector<NameSet> find_needed(const Program& program) {
   for (std::size_t i = 0; i < needed.size(); ++i) {
     for (const Leaf& leaf : program.values[i].leaves) {
       if (leaf.kind == LeafKind::kSaved) needed[i].insert(leaf.name);
-      if (leaf.kind == LeafKind::kBinding) {
+      if (leaf.kind == LeafKind::kBinding)
         needed[i].insert(needed[leaf.value].begin(), needed[leaf.value].end());
-      }
     }
   }
   return needed;
@@ -46,9 +45,8 @@ NameSet find_kept(const Program& program) {
 
 bool check_saves(Reading& reading, const Program& program) {
   std::vector<std::string> saves;
-  for (const Effect& effect : program.effects) {
+  for (const Effect& effect : program.effects)
     if (effect.kind == EffectKind::kSave) saves.push_back(effect.name);
-  }
   const NameSet kept = find_kept(program);
   for (const Value& value : program.values) {
     for (const Leaf& leaf : value.leaves) {

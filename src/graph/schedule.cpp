@@ -104,9 +104,8 @@ class ScheduleReader {
     std::string text;
     if (!read_string(reading_, given_[kPrompts], "prompts", kMaxTextBytes, text)) return false;
     schedule_.prompt_sets = split(text);
-    for (const std::string& name : schedule_.prompt_sets) {
+    for (const std::string& name : schedule_.prompt_sets)
       if (!check_prompt_set(name)) return false;
-    }
     if (!has(kPhase)) schedule_.in_train = false;
     return true;
   }
@@ -125,9 +124,8 @@ class ScheduleReader {
   bool read_every() {
     if (!has(kEvery)) return true;
     const auto every = reading_.integer(given_[kEvery]);
-    if (!every || *every < 1) {
+    if (!every || *every < 1)
       return reading_.fail(span(kEvery), "every is a whole number from 1 on", "write every=2");
-    }
     schedule_.every = *every;
     return true;
   }
@@ -161,9 +159,8 @@ class ScheduleReader {
         return reading_.fail(span(kLayers), "layers count from 1 to " + last,
                              "write layers=\"1-" + last + "\" for all");
       }
-      for (std::int64_t layer = first; layer <= end; ++layer) {
+      for (std::int64_t layer = first; layer <= end; ++layer)
         schedule_.layers.push_back(static_cast<int>(layer));
-      }
     }
     std::ranges::sort(schedule_.layers);
     schedule_.layers.erase(std::unique(schedule_.layers.begin(), schedule_.layers.end()),

@@ -134,9 +134,7 @@ class StatementReader {
       return reading_.fail(statement.span, "when(...) is about the whole program",
                            "write it without the if, and the if in front of single lines");
     }
-    if (has_when_) {
-      return reading_.fail(span, "when(...) is there twice", "put all of it into one");
-    }
+    if (has_when_) return reading_.fail(span, "when(...) is there twice", "put all of it into one");
     has_when_ = true;
     return read_schedule(reading_, statement.value, program_.when);
   }
@@ -158,9 +156,8 @@ class StatementReader {
   bool read_write(const Statement& statement) {
     Effect effect;
     if (!read_target(statement.target, effect) || !add_condition(statement, effect) ||
-        !add_value(statement.value, effect.value)) {
+        !add_value(statement.value, effect.value))
       return false;
-    }
     program_.effects.push_back(std::move(effect));
     return true;
   }
@@ -208,9 +205,8 @@ class StatementReader {
     effect.kind = EffectKind::kSave;
     const auto given = read_arguments(reading_, statement.value, kSave);
     if (given.empty() ||
-        !read_string(reading_, given[1], "a save's name", kMaxNameBytes, effect.name)) {
+        !read_string(reading_, given[1], "a save's name", kMaxNameBytes, effect.name))
       return false;
-    }
     const auto same = [&](const Effect& other) {
       return other.kind == EffectKind::kSave && other.name == effect.name;
     };
@@ -221,9 +217,8 @@ class StatementReader {
     }
     if (given[2] != kNoNode) {
       const Node& send = reading_.node(given[2]);
-      if (send.kind != Kind::kTrue && send.kind != Kind::kFalse) {
+      if (send.kind != Kind::kTrue && send.kind != Kind::kFalse)
         return reading_.fail(send.span, "send is True or False", "write send=False");
-      }
       effect.sends = send.kind == Kind::kTrue;
     }
     if (!add_condition(statement, effect) || !add_value(given[0], effect.value)) return false;
@@ -237,9 +232,8 @@ class StatementReader {
     const auto given = read_arguments(reading_, statement.value, kSkip);
     if (given.empty()) return false;
     const Node& argument = reading_.node(given[0]);
-    if (argument.kind != Kind::kIndex || !reading_.is_name(argument.children[0], "layers")) {
+    if (argument.kind != Kind::kIndex || !reading_.is_name(argument.children[0], "layers"))
       return reading_.fail(argument.span, "only a layer can be skipped", "write skip(layers[5])");
-    }
     LayerRef layer;
     if (!read_layer_ref(reading_, argument.children[1], "layers", layer)) return false;
     effect.place.layer = layer;

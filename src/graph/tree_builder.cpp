@@ -27,9 +27,8 @@ std::vector<std::string> split_path(const std::string& path) {
 
 Operator find_operator(const std::string& sign) {
   auto op = Operator::kInvert;
-  while (op != Operator::kNoOperator && expr::to_string(op) != sign) {
+  while (op != Operator::kNoOperator && expr::to_string(op) != sign)
     op = static_cast<Operator>(static_cast<int>(op) - 1);
-  }
   return op;
 }
 
@@ -46,9 +45,8 @@ NodeId TreeBuilder::sign(Operator op, std::vector<NodeId> operands) {
 NodeId TreeBuilder::number(const json& value) {
   const bool is_integer = value.is_number_integer();
   const bool is_finite = value.is_number_float() && std::isfinite(value.get<double>());
-  if (!is_integer && !is_finite) {
+  if (!is_integer && !is_finite)
     return fail("a number is expected", "infinity is {\"name\": \"inf\"}");
-  }
   std::string text = value.dump();
   const bool is_negative = text.starts_with('-');
   if (is_negative) text.erase(0, 1);
@@ -106,9 +104,8 @@ NodeId TreeBuilder::add(Kind kind, std::vector<NodeId> children) {
 NodeId TreeBuilder::add(expr::Node node) {
   if (error_) return kNoNode;
   std::size_t depth = 1;
-  for (const NodeId child : node.children) {
+  for (const NodeId child : node.children)
     if (child != kNoNode) depth = std::max(depth, depths_[child] + 1);
-  }
   const expr::Limits& limits = expr::kScriptLimits;
   if (depth > limits.max_depth) {
     return fail("the node and the nodes that it uses are nested deeper than " +

@@ -41,8 +41,9 @@ class ValueReader {
 
  private:
   bool visit_all(const Node& node, std::size_t first) {
-    return std::all_of(node.children.begin() + static_cast<std::ptrdiff_t>(first),
-                       node.children.end(), [this](NodeId child) { return visit(child); });
+    return std::all_of(
+        node.children.begin() + static_cast<std::ptrdiff_t>(first), node.children.end(),
+        [this](NodeId child) { return visit(child); });
   }
 
   // True for torch and for paths such as torch.linalg.norm.
@@ -77,9 +78,8 @@ class ValueReader {
     const Node& callee = reading_.node(call.children[0]);
     const bool is_member = callee.kind == Kind::kAttribute;
     if (callee.kind == Kind::kName) return check_callee(call, callee);
-    if (is_member && reading_.is_name(callee.children[0], "torch")) {
+    if (is_member && reading_.is_name(callee.children[0], "torch"))
       return check_callee(call, callee);
-    }
     if (is_member && !visit(call.children[0])) return false;
     const bool is_leaf = !value_.leaves.empty() && value_.leaves.back().node == call.children[0];
     if (is_member && !is_leaf) return true;

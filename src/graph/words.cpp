@@ -28,13 +28,11 @@ std::vector<std::string> place_words(const points::PlaceTable& places) {
     if (place.in_layers()) continue;
     words.push_back(place.path.substr(0, place.path.find('.')));
     words.push_back(place.name);
-    for (const std::string& alias : place.aliases) {
+    for (const std::string& alias : place.aliases)
       words.push_back(alias.substr(0, alias.find('.')));
-    }
   }
-  for (const auto& [alias, place] : places.outer_aliases()) {
+  for (const auto& [alias, place] : places.outer_aliases())
     words.push_back(alias.substr(0, alias.find('.')));
-  }
   return words;
 }
 

@@ -14,9 +14,11 @@ namespace {
 constexpr std::size_t kMaxShapes = 16;
 
 bool contains(const graph::Ranges& ranges, std::int64_t number) {
-  return ranges.empty() || std::ranges::any_of(ranges, [number](const auto& range) {
-           return number >= range.first && number <= range.second;
-         });
+  return ranges.empty() || std::ranges::any_of(
+                               ranges,
+                               [number](const auto& range) {
+                                 return number >= range.first && number <= range.second;
+                               });
 }
 
 bool is_step(const graph::Schedule& when, std::int64_t step) {
@@ -32,9 +34,8 @@ at::Tensor mask_of(const graph::Ranges& ranges, std::int64_t first, std::int64_t
                    std::int64_t end) {
   at::Tensor mask = at::zeros({size}, at::device(at::kCPU).dtype(at::kBool));
   bool* out = mask.mutable_data_ptr<bool>();
-  for (std::int64_t i = 0; i < size; ++i) {
+  for (std::int64_t i = 0; i < size; ++i)
     out[i] = contains(ranges, first + i) || (i < end && contains(ranges, i - end));
-  }
   return mask;
 }
 
@@ -50,9 +51,8 @@ at::Tensor positions_of(const graph::Ranges& ranges, const at::Tensor& tokens, b
   const std::int64_t size = tokens.size(1);
   if (!are_prompts) return mask_of(ranges, 0, size, size).expand(tokens.sizes());
   std::vector<at::Tensor> rows;
-  for (const at::Tensor& prompt : tokens.contiguous().unbind()) {
+  for (const at::Tensor& prompt : tokens.contiguous().unbind())
     rows.push_back(mask_of(ranges, 0, size, length_of(prompt)));
-  }
   return at::stack(rows);
 }
 
@@ -102,9 +102,8 @@ ActiveProgram::ActiveProgram(std::shared_ptr<const CompiledProgram> of)
     : compiled(std::move(of)),
       specializations({{compiled->shape, compiled->specialization}}),
       contents(compiled->contents) {
-  for (const graph::Parameter& parameter : program.parameters) {
+  for (const graph::Parameter& parameter : program.parameters)
     targets[parameter.name] = parameter.value;
-  }
   changes.resize(num_places());
   counts.places.resize(num_places());
 }
@@ -198,9 +197,8 @@ nlohmann::json ActiveProgram::describe() const {
   described["since"] = since;
   described["keep"] = keep;
   if (until) described["until"] = *until;
-  for (nlohmann::json& parameter : described["parameters"]) {
+  for (nlohmann::json& parameter : described["parameters"])
     parameter["value"] = targets.at(parameter["name"]);
-  }
   return described;
 }
 

@@ -48,9 +48,8 @@ std::vector<std::int64_t> last_uses(const graph::Program& program,
   }
   for (std::size_t i = specialized.values.size(); i-- > 0;) {
     if (last[i] == kNever) continue;
-    for (const Source& source : specialized.values[i].sources) {
+    for (const Source& source : specialized.values[i].sources)
       if (source.kind == Source::Kind::kValue) use(source.index, specialized.values[i].moment);
-    }
   }
   return last;
 }
@@ -79,13 +78,11 @@ std::int64_t largest_place(const graph::Program& program, const Context& context
     largest = std::max(largest, bytes_of(find_place_ref(place, layer, context, shape)));
   };
   for (const graph::Value& value : program.values) {
-    for (const graph::Leaf& leaf : value.leaves) {
+    for (const graph::Leaf& leaf : value.leaves)
       if (!leaf.place.point.empty()) take(leaf.place);
-    }
   }
-  for (const graph::Effect& effect : program.effects) {
+  for (const graph::Effect& effect : program.effects)
     if (effect.kind == graph::EffectKind::kWrite) take(effect.place);
-  }
   return largest;
 }
 
@@ -100,9 +97,8 @@ base::Status check_cost(const graph::Program& program,
   double cost = 0;
   for (const LayerSpecialization& specialized : layers) {
     const auto last = last_uses(program, specialized);
-    for (std::size_t i = 0; i < last.size(); ++i) {
+    for (std::size_t i = 0; i < last.size(); ++i)
       if (last[i] != kNever) cost += specialized.values[i].cost;
-    }
   }
   if (cost <= kMaxCost) return {};
   const auto& values = layers.front().values;

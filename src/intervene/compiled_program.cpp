@@ -16,9 +16,8 @@ namespace {
 std::set<std::string> read_back(const graph::Program& program) {
   std::set<std::string> names;
   for (const graph::Value& value : program.values) {
-    for (const graph::Leaf& leaf : value.leaves) {
+    for (const graph::Leaf& leaf : value.leaves)
       if (leaf.kind == graph::LeafKind::kSaved) names.insert(leaf.name);
-    }
   }
   return names;
 }
@@ -96,9 +95,8 @@ base::Result<std::shared_ptr<const CompiledProgram>> compile_program(const nlohm
   if (compiled->specialization->error) return *compiled->specialization->error;
   compiled->read_back = read_back(compiled->program);
   if (auto status = check_kept(*compiled, context); !status) return status.error();
-  for (const graph::Effect& effect : compiled->program.effects) {
+  for (const graph::Effect& effect : compiled->program.effects)
     compiled->says_layer.push_back(graph::is_each(compiled->program, effect));
-  }
   compiled->form =
       describe_program(compiled->program, *compiled->specialization, compiled->says_layer);
   return std::shared_ptr<const CompiledProgram>(std::move(compiled));

@@ -43,12 +43,10 @@ void add_held_input(const LayerDraft& draft, CompiledValue& compiled,
                     const std::vector<InputInfo>& inputs) {
   if (!compiled.held.input) return;
   const Source& source = inputs[*compiled.held.input].source;
-  if (source.kind == Source::Kind::kValue) {
+  if (source.kind == Source::Kind::kValue)
     compiled.held.bytes += draft.layer.values[source.index].held.bytes;
-  }
-  if (source.kind == Source::Kind::kGetter) {
+  if (source.kind == Source::Kind::kGetter)
     compiled.held.bytes += bytes_of(draft.layer.getters[source.index].ref);
-  }
 }
 
 base::Status check_gradient(const LayerDraft& draft, std::size_t index,
@@ -170,9 +168,8 @@ base::Result<LayerSpecialization> compile(LayerDraft& draft) {
     auto status = is_module ? compile_module(draft, i) : compile_value(draft, i);
     if (!status) return status.error();
   }
-  for (std::size_t i = 0; i < draft.program.effects.size(); ++i) {
+  for (std::size_t i = 0; i < draft.program.effects.size(); ++i)
     if (auto status = compile_effect(draft, i); !status) return status.error();
-  }
   for (CompiledValue& compiled : draft.layer.values) {
     if (!compiled.program) continue;
     std::vector<at::Tensor> known;

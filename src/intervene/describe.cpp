@@ -72,9 +72,8 @@ json describe_program(const graph::Program& program, const Specialization& speci
       skips.push_back(effect.place.layer->at(specialized.layer));
     }
   }
-  for (const graph::Effect& effect : program.effects) {
+  for (const graph::Effect& effect : program.effects)
     if (effect.kind == graph::EffectKind::kSave) saves.push_back(effect.name);
-  }
   json graph = graph::to_json(program);
   return {{"text", program.ast().source()},
           {"parameters", describe_parameters(program)},

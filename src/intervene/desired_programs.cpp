@@ -68,9 +68,7 @@ base::Result<json> DesiredPrograms::apply(const protocol::ApplyProgram& request,
 
 base::Result<json> DesiredPrograms::set(const protocol::SetParameter& request) {
   Desired* known = find(request.name);
-  if (known == nullptr) {
-    return not_in_force(request.name);
-  }
+  if (known == nullptr) return not_in_force(request.name);
   const graph::Program& program = known->compiled->program;
   const graph::Parameter* parameter = find_parameter(program, request.parameter);
   if (parameter == nullptr) {
@@ -91,9 +89,7 @@ base::Result<json> DesiredPrograms::remove(const protocol::RemovePrograms& reque
     for (const Desired& one : programs_) removed.push_back(one.name);
     programs_.clear();
   } else {
-    if (find(*request.name) == nullptr) {
-      return not_in_force(*request.name);
-    }
+    if (find(*request.name) == nullptr) return not_in_force(*request.name);
     std::erase_if(programs_, [&](const Desired& one) { return one.name == *request.name; });
     removed.push_back(*request.name);
   }
@@ -103,9 +99,8 @@ base::Result<json> DesiredPrograms::remove(const protocol::RemovePrograms& reque
 
 json DesiredPrograms::revert() {
   std::vector<std::string> removed;
-  for (const Desired& one : programs_) {
+  for (const Desired& one : programs_)
     if (!one.keep) removed.push_back(one.name);
-  }
   if (!removed.empty()) {
     std::erase_if(programs_, [](const Desired& one) { return !one.keep; });
     change("lease");

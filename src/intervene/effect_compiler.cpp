@@ -85,9 +85,8 @@ WritePath path_of(const LayerDraft& draft, const graph::Effect& effect, const Wr
   }
   const bool is_one = std::ranges::all_of(value.shape, [](std::int64_t size) { return size == 1; });
   if (!condition_fits) return WritePath::kGathered;
-  if (value.is_plain && is_one && !(effect.condition && write.region.defined())) {
+  if (value.is_plain && is_one && !(effect.condition && write.region.defined()))
     return WritePath::kFilled;
-  }
   const bool is_alike = value.is_local &&
                         mesh::to_string(value.placement) == mesh::to_string(placement) &&
                         value.shape == write.ref.shape;

@@ -34,15 +34,13 @@ class Planner {
         at_once_(at_once),
         line_of_value_(program_.values.size()),
         is_needed_(program_.values.size(), false) {
-    for (std::size_t i = 0; i < program_.values.size(); ++i) {
+    for (std::size_t i = 0; i < program_.values.size(); ++i)
       line_of_value_[i] = program_.ast().node(program_.values[i].root).span.begin;
-    }
   }
 
   std::vector<Planned> plan() {
-    for (std::size_t i = 0; i < program_.effects.size(); ++i) {
+    for (std::size_t i = 0; i < program_.effects.size(); ++i)
       if (!left_out_[i]) need(program_.effects[i]);
-    }
     add_values();
     add_effects();
     std::ranges::stable_sort(planned_, {}, [](const Planned& one) {
@@ -103,9 +101,8 @@ class Planner {
       const graph::Effect& effect = program_.effects[i];
       if (effect.kind != graph::EffectKind::kSave || left_out_[i]) continue;
       const CompiledValue* latest = &layer_.values[effect.value];
-      if (effect.condition && layer_.values[*effect.condition].moment > latest->moment) {
+      if (effect.condition && layer_.values[*effect.condition].moment > latest->moment)
         latest = &layer_.values[*effect.condition];
-      }
       add(ActionKind::kSave, i, latest->key, latest->moment, effect.span.begin, 2);
     }
   }
@@ -113,9 +110,8 @@ class Planner {
   std::vector<std::size_t> used_by(const Action& action) const {
     std::vector<std::size_t> used;
     if (action.kind == ActionKind::kCompute) {
-      for (const Source& source : layer_.values[action.index].sources) {
+      for (const Source& source : layer_.values[action.index].sources)
         if (source.kind == Source::Kind::kValue) used.push_back(source.index);
-      }
     } else if (action.kind == ActionKind::kWrite || action.kind == ActionKind::kSave) {
       const std::size_t effect =
           action.kind == ActionKind::kWrite ? layer_.writes[action.index].effect : action.index;
@@ -128,11 +124,9 @@ class Planner {
   // The last user of a value frees it. Values in the condition of a skip stay.
   void free_values() {
     std::vector<bool> is_used_later(program_.values.size(), false);
-    for (const graph::Effect& effect : program_.effects) {
-      if (effect.kind == graph::EffectKind::kSkip && effect.condition) {
+    for (const graph::Effect& effect : program_.effects)
+      if (effect.kind == graph::EffectKind::kSkip && effect.condition)
         is_used_later[*effect.condition] = true;
-      }
-    }
     for (auto planned = planned_.rbegin(); planned != planned_.rend(); ++planned) {
       for (const std::size_t value : used_by(planned->action)) {
         if (!is_used_later[value]) planned->action.frees.push_back(value);
@@ -170,9 +164,8 @@ ExecutionPlan::ExecutionPlan(const std::vector<Entry>& entries, const Context& c
     }
   }
   // The tokens are known before the first place.
-  for (Planned& one : all) {
+  for (Planned& one : all)
     if (one.key < keys_ && is_tokens(one.key, context.places())) one.key = keys_;
-  }
   std::ranges::stable_sort(all, {}, [](const Planned& one) {
     return std::tuple(one.key, one.program, one.moment, one.line, one.action.run, one.rank);
   });
@@ -182,9 +175,8 @@ ExecutionPlan::ExecutionPlan(const std::vector<Entry>& entries, const Context& c
   for (Planned& one : all) actions_.push_back(std::move(one.action));
   const std::size_t values = keys_ / 2;
   acts_ = std::make_unique<bool[]>(values);
-  for (std::size_t key = 0; key < values; ++key) {
+  for (std::size_t key = 0; key < values; ++key)
     acts_[key] = !at(key).empty() || !at(key + values).empty();
-  }
 }
 
 std::span<const Action> ExecutionPlan::skips_of(int layer) const {

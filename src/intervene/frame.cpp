@@ -109,9 +109,8 @@ bool Frame::skips(int layer) {
   const auto [decision, is_new] = skips_.try_emplace(layer, false);
   if (!is_new) return decision->second;
   env_.is_repeat = false;
-  for (const Action& action : actions) {
+  for (const Action& action : actions)
     if (runs_[action.run].skips(action.index)) decision->second = true;
-  }
   return decision->second;
 }
 
@@ -122,9 +121,8 @@ void Frame::end() {
   std::vector<std::shared_ptr<ActiveProgram>> programs;
   for (ProgramPass& pass : programs_) {
     const trace::ForwardScope& scope = env_.scope;
-    if (!env_.is_preview) {
+    if (!env_.is_preview)
       pass.program->kept[{scope.phase, scope.prompt_set, scope.first_row}] = std::move(pass.saves);
-    }
     programs.push_back(std::move(pass.program));
   }
   programs_.clear();

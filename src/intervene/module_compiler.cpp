@@ -31,9 +31,8 @@ base::Status check_argument(const LayerDraft& draft, const graph::Value& value,
 base::Status check_size(const LayerDraft& draft, const graph::Value& value,
                         const CompiledValue& compiled) {
   const std::int64_t numbers = c10::multiply_integers(compiled.shape);
-  if (numbers <= draft.limits.max_result_elements && compiled.cost <= draft.limits.max_cost) {
+  if (numbers <= draft.limits.max_result_elements && compiled.cost <= draft.limits.max_cost)
     return {};
-  }
   return draft.error(
       value.root,
       value.module + " of this value gives " + std::to_string(numbers) + " numbers for " +
@@ -49,14 +48,12 @@ base::Status compile_module(LayerDraft& draft, std::size_t index) {
   const graph::Value& value = draft.program.values[index];
   const points::Place* norm = find_row(draft, "final_norm.output");
   const points::Place* scores = find_row(draft, "logits");
-  if (norm == nullptr || scores == nullptr) {
+  if (norm == nullptr || scores == nullptr)
     return draft.error(value.root, "this model has no " + value.module, "take the call away");
-  }
   auto argument = compile_input(draft, value.leaves.front(), index);
   if (!argument) return argument.error();
-  if (auto status = check_argument(draft, value, argument.value(), norm->features); !status) {
+  if (auto status = check_argument(draft, value, argument.value(), norm->features); !status)
     return status;
-  }
   CompiledValue& compiled = draft.layer.values[index];
   compiled.sources = {argument.value().source};
   compiled.shape = argument.value().shape;

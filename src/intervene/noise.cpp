@@ -21,9 +21,8 @@ std::uint64_t key_of(const NoiseKind& kind, const PlaceRef& ref, const trace::Fo
   std::uint64_t key = base::mix(run_seed, base::hash_of("noise"));
   for (const std::int64_t part : {kind.seed, std::int64_t{kind.is_uniform}, scope.step,
                                   static_cast<std::int64_t>(scope.phase),
-                                  std::int64_t{scope.prompt_set}, std::int64_t{ref.place.layer}}) {
+                                  std::int64_t{scope.prompt_set}, std::int64_t{ref.place.layer}})
     key = base::mix(key, static_cast<std::uint64_t>(part));
-  }
   key = base::mix(key, base::hash_of(ref.name));
   return key;
 }
@@ -67,9 +66,8 @@ float* draw_line(std::uint64_t key, std::uint64_t line, bool is_uniform, double 
 
 // Indices along a dim: all indices, or the indices of this rank's shard.
 std::vector<Interval> held(const PlaceRef& ref, int dim, int rank, int ranks, bool is_local) {
-  if (!is_local || !ref.is_sharded() || ref.placement.dim != dim) {
+  if (!is_local || !ref.is_sharded() || ref.placement.dim != dim)
     return {{.end = ref.shape[static_cast<std::size_t>(dim)]}};
-  }
   return mesh::intervals_of_rank(ref.placement, rank, ranks);
 }
 
@@ -77,11 +75,9 @@ std::vector<std::uint64_t> lines_of(const PlaceRef& ref, const trace::ForwardSco
                                     int ranks, bool is_local) {
   std::vector<std::uint64_t> lines;
   if (ref.is_weight) {
-    for (const Interval& rows : held(ref, 0, rank, ranks, is_local)) {
-      for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    for (const Interval& rows : held(ref, 0, rank, ranks, is_local))
+      for (std::int64_t row = rows.begin; row < rows.end; ++row)
         lines.push_back(static_cast<std::uint64_t>(row));
-      }
-    }
     return lines;
   }
   for (std::int64_t row = 0; row < ref.shape[0]; ++row) {
@@ -108,9 +104,8 @@ at::Tensor draw_noise(const NoiseKind& kind, const PlaceRef& ref, const trace::F
   const std::uint64_t key = key_of(kind, ref, scope, run_seed);
   float* out = noise.mutable_data_ptr<float>();
   const double steps = steps_below_one(ref.dtype);
-  for (const std::uint64_t line : lines) {
+  for (const std::uint64_t line : lines)
     out = draw_line(key, line, kind.is_uniform, steps, columns, out);
-  }
   return noise.to(ref.dtype);
 }
 

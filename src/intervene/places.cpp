@@ -33,9 +33,7 @@ PlaceRef find_place_ref(const graph::Place& place, int layer, const Context& con
   ref.dtype = row.holds_integers() ? at::kLong : context.dtype;
   if (row.has_heads) ref.head_size = context.head_size;
   const auto sequence = std::ranges::find(row.dims, "sequence");
-  if (sequence != row.dims.end()) {
-    ref.sequence_dim = static_cast<int>(sequence - row.dims.begin());
-  }
+  if (sequence != row.dims.end()) ref.sequence_dim = static_cast<int>(sequence - row.dims.begin());
   const mesh::Placement& placement = place.gradient ? row.gradient.value() : row.placement;
   ref.may_be_sharded = placement.is_sharded();
   if (context.tensor_ranks > 1) ref.placement = placement;

@@ -17,9 +17,8 @@ std::size_t bytes_of(const CompiledProgram& program) {
   std::size_t bytes = 0;
   for (const auto& [name, tensor] : program.contents.tensors) bytes += tensor.nbytes();
   for (const LayerSpecialization& specialized : program.specialization->layers) {
-    for (const CompiledValue& value : specialized.values) {
+    for (const CompiledValue& value : specialized.values)
       if (value.program) bytes += value.program->constant_bytes();
-    }
   }
   return bytes;
 }
@@ -43,9 +42,9 @@ bool is_current(const trace::FileContents& contents, const Context& context) {
 
 // True if no prompt set that the program names was removed.
 bool has_prompt_sets(const graph::Schedule& when, const points::PromptSets& sets) {
-  return std::ranges::all_of(when.prompt_sets, [&sets](const std::string& name) {
-    return name == "*" || sets.find(name).has_value();
-  });
+  return std::ranges::all_of(
+      when.prompt_sets,
+      [&sets](const std::string& name) { return name == "*" || sets.find(name).has_value(); });
 }
 
 }  // namespace

@@ -89,9 +89,11 @@ std::vector<std::string> gather_texts(const std::string& own, const comm::Proces
 }
 
 bool sends_saves(const ActiveProgram& program) {
-  return std::ranges::any_of(program.program.effects, [](const graph::Effect& effect) {
-    return effect.kind == graph::EffectKind::kSave && effect.sends;
-  });
+  return std::ranges::any_of(
+      program.program.effects,
+      [](const graph::Effect& effect) {
+        return effect.kind == graph::EffectKind::kSave && effect.sends;
+      });
 }
 
 }  // namespace
@@ -127,13 +129,11 @@ void join_touched(const ActivePrograms& programs, const comm::ProcessGroup& tens
 std::vector<json> gather_saved(std::vector<json> own, const ActivePrograms& in_force,
                                const comm::ProcessGroup& tensor, const comm::ProcessGroup& world) {
   if (world.size() == tensor.size() ||
-      std::ranges::none_of(in_force, [](const auto& one) { return sends_saves(*one); })) {
+      std::ranges::none_of(in_force, [](const auto& one) { return sends_saves(*one); }))
     return own;
-  }
   std::vector<json> all;
-  for (const std::string& text : gather_texts(protocol::encode_json(std::move(own)), world)) {
+  for (const std::string& text : gather_texts(protocol::encode_json(std::move(own)), world))
     for (json& one : json::parse(text)) all.push_back(std::move(one));
-  }
   return all;
 }
 

@@ -117,9 +117,8 @@ at::Tensor Run::input_of(const Source& source, bool is_local) {
 }
 
 bool Run::must_wait(const CompiledValue& compiled) const {
-  for (const std::string& name : compiled.saved) {
+  for (const std::string& name : compiled.saved)
     if (!saved_of(name).defined()) return true;
-  }
   return false;
 }
 
@@ -153,9 +152,7 @@ void Run::compute(std::size_t index) {
     if (!is_there) return;  // has_values() of the effect counts the failure
     inputs.push_back(input_of(source, compiled.is_local));
     if (compiled.meets_shards && !compiled.is_exact) inputs.back() = inputs.back().contiguous();
-    if (source.kind == Source::Kind::kGetter && !env_.scope.recomputes) {
-      getters_[source.index] = {};
-    }
+    if (source.kind == Source::Kind::kGetter && !env_.scope.recomputes) getters_[source.index] = {};
   }
   auto result = compiled.program->run_with_gradient(inputs);
   if (!result) return;
@@ -183,9 +180,7 @@ at::Tensor Run::condition_of(const graph::Effect& effect, bool is_local) {
 
 at::Tensor Run::whole(const Write& write, const at::Tensor& local) const {
   if (!write.ref.is_sharded()) return local;
-  if (write.ref.gradient) {
-    return comm::all_gather_full(local, write.ref.placement, env_.tensor);
-  }
+  if (write.ref.gradient) return comm::all_gather_full(local, write.ref.placement, env_.tensor);
   return gather_shards(local, write.ref.placement, env_.tensor);
 }
 
@@ -223,9 +218,8 @@ at::Tensor Run::renew(const Write& write, const at::Tensor& old, const at::Tenso
       part.index_put_(*write.heads, inside);
     }
   }
-  if (selected_.defined() && !write.ref.is_weight) {
+  if (selected_.defined() && !write.ref.is_weight)
     renewed = at::where(widen(selected_, write.ref), renewed, old);
-  }
   return renewed.contiguous();
 }
 
@@ -295,9 +289,8 @@ at::Tensor Run::touched_by(const Write& write, const at::Tensor& condition) cons
 void Run::count(const Write& write, const at::Tensor& now) {
   if (!is_counted()) return;
   const graph::Effect& effect = program_.program.effects[write.effect];
-  if (write.ref.is_weight || !(effect.condition || selected_.defined())) {
+  if (write.ref.is_weight || !(effect.condition || selected_.defined()))
     return count(write.effect, write.positions);
-  }
   const at::NoGradGuard no_grad;
   const Slot* condition = effect.condition ? &values_[*effect.condition] : nullptr;
   if (condition == nullptr || condition->full.defined() || condition->placement->dim < 2) {

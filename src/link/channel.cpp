@@ -11,9 +11,7 @@ namespace {
 std::uint64_t count_records(std::string_view message) {
   protocol::RecordReader reader(message, protocol::RecordCheck::kHeader);
   std::uint64_t count = 0;
-  while (reader.next()) {
-    ++count;
-  }
+  while (reader.next()) ++count;
   return count;
 }
 
@@ -95,9 +93,7 @@ bool Channel::wait_until_written(std::chrono::milliseconds idle,
   std::unique_lock lock(mutex_);
   while (!is_empty()) {
     const auto moved = [&, before = writes_] { return writes_ != before; };
-    if (!written_.wait_until(lock, std::min(Clock::now() + idle, end), moved)) {
-      return false;
-    }
+    if (!written_.wait_until(lock, std::min(Clock::now() + idle, end), moved)) return false;
   }
   return true;
 }
@@ -119,9 +115,7 @@ std::vector<std::string> Channel::take_notices() {
 
 void Channel::add_notice(std::string notice) {
   const std::lock_guard lock(mutex_);
-  if (notices_.size() < kMaxNotices) {
-    notices_.push_back(std::move(notice));
-  }
+  if (notices_.size() < kMaxNotices) notices_.push_back(std::move(notice));
 }
 
 trace::Demand Channel::demand() const {
@@ -201,9 +195,7 @@ void Channel::expect_checks() {
 std::optional<trace::Request> Channel::take_check() {
   std::unique_lock lock(mutex_);
   check_arrived_.wait(lock, [this] { return !arrived_checks_.empty() || !expects_checks_; });
-  if (!expects_checks_) {
-    return std::nullopt;
-  }
+  if (!expects_checks_) return std::nullopt;
   trace::Request request = std::move(arrived_checks_.front());
   arrived_checks_.pop_front();
   return request;
@@ -223,9 +215,7 @@ std::optional<Outgoing> Channel::take() {
     in_flight_ = true;
     return notice;
   }
-  if (!texts_.empty()) {
-    return pop(texts_);
-  }
+  if (!texts_.empty()) return pop(texts_);
   return data_.empty() ? std::nullopt : std::optional(pop(data_));
 }
 
@@ -238,14 +228,10 @@ Outgoing Channel::pop(std::deque<Outgoing>& from) {
 }
 
 std::optional<Outgoing> Channel::notice_of_drops() {
-  if (dropped_ == told_dropped_ && untold_events_ == 0) {
-    return std::nullopt;
-  }
+  if (dropped_ == told_dropped_ && untold_events_ == 0) return std::nullopt;
   const std::uint64_t fresh = dropped_ - std::exchange(told_dropped_, dropped_);
   nlohmann::json params = {{"records", fresh}, {"where", "trainer"}};
-  if (untold_events_ > 0) {
-    params["events"] = std::exchange(untold_events_, 0);
-  }
+  if (untold_events_ > 0) params["events"] = std::exchange(untold_events_, 0);
   return Outgoing{.text = true,
                   .bytes = protocol::encode_notification("dropped", std::move(params))};
 }
@@ -262,9 +248,7 @@ void Channel::written() {
 void Channel::give_back(Outgoing message) {
   const std::lock_guard lock(mutex_);
   in_flight_ = false;
-  if (message.is_answer) {
-    return;
-  }
+  if (message.is_answer) return;
   bytes_ += message.bytes.size();
   (message.is_data ? data_ : texts_).push_front(std::move(message));
   make_room();

@@ -48,9 +48,7 @@ class Channel {
   void push_answer(std::uint64_t id, Encode encode) {
     const std::lock_guard lock(mutex_);
     const auto asked = asked_.extract(id);
-    if (!asked.empty() && connected_) {
-      push_answer_locked(encode(asked.mapped()));
-    }
+    if (!asked.empty() && connected_) push_answer_locked(encode(asked.mapped()));
   }
   /// The requests that have arrived. Once contact has been lost for the pause time-out, adds two
   /// requests with the id 0 in the hub's place: they revert the programs without `keep` and end a

@@ -39,7 +39,8 @@ class HubClient::Impl {
   }
 
   void wake() {
-    net::post(io_, [this] { connection_.wake(); });
+    net::post(
+        io_, [this] { connection_.wake(); });
   }
 
   void answer(std::uint64_t id, base::Result<nlohmann::json> outcome) noexcept {
@@ -56,33 +57,26 @@ class HubClient::Impl {
   // Keeps the event if it must be sent again after a reconnect.
   void remember(std::string_view event, const nlohmann::json& params, const std::string& text) {
     const std::lock_guard lock(mutex_);
-    if (event == "state") {
+    if (event == "state")
       last_state_ = text;
-    } else if (event == "plan" && params.contains("plan")) {
+    else if (event == "plan" && params.contains("plan"))
       run_["plan"] = params.at("plan");
-    } else if (event == "prompts" && params.contains("prompt_sets")) {
+    else if (event == "prompts" && params.contains("prompt_sets"))
       run_["prompt_sets"] = params.at("prompt_sets");
-    } else if (event == "interventions" && params.contains("programs")) {
+    else if (event == "interventions" && params.contains("programs"))
       run_["interventions"] = params.at("programs");
-    }
   }
 
   void finish(std::chrono::milliseconds limit) {
     const std::lock_guard lock(finish_mutex_);
-    if (!thread_.joinable()) {
-      return;
-    }
+    if (!thread_.joinable()) return;
     channel.end_checks();
-    if (checker_.joinable()) {
-      checker_.join();
-    }
+    if (checker_.joinable()) checker_.join();
     const bool written = channel.wait_until_written(limit, kLongestFinish);
     net::post(io_, [this] { connection_.close(); });
     // Waits for the hub's answer: then the hub has read everything. If the socket closed earlier,
     // bytes that the hub has not read could be lost.
-    if (written) {
-      ended_.get_future().wait_for(limit);
-    }
+    if (written) ended_.get_future().wait_for(limit);
     io_.stop();
     thread_.join();
   }
@@ -94,9 +88,7 @@ class HubClient::Impl {
     base::reset_affinity();
     base::set_thread_name("tt-link");
     net::co_spawn(io_, connection_.run(), [this](const std::exception_ptr& failure) {
-      if (failure) {
-        std::rethrow_exception(failure);
-      }
+      if (failure) std::rethrow_exception(failure);
       ended_.set_value();
       io_.stop();
     });
@@ -113,9 +105,7 @@ class HubClient::Impl {
   void run_checks() {
     base::reset_affinity();
     base::set_thread_name("tt-check");
-    while (const auto request = channel.take_check()) {
-      answer(request->id, checked(*request));
-    }
+    while (const auto request = channel.take_check()) answer(request->id, checked(*request));
   }
 
   // No request may end the thread that answers.
@@ -137,9 +127,7 @@ class HubClient::Impl {
                             {"rank", rank_},
                             {"run", run_}};
     std::vector<std::string> messages = {protocol::encode_request(1, "hello", std::move(hello))};
-    if (!last_state_.empty()) {
-      messages.push_back(last_state_);
-    }
+    if (!last_state_.empty()) messages.push_back(last_state_);
     return messages;
   }
 
@@ -176,11 +164,10 @@ void HubClient::send_event(std::string_view event, nlohmann::json params) noexce
   try {
     std::string text = protocol::encode_notification(event, params);
     impl_->remember(event, params, text);
-    if (event == "saved" || event == "applied") {
+    if (event == "saved" || event == "applied")
       impl_->channel.push_data(std::move(text));
-    } else {
+    else
       impl_->channel.push_text(std::move(text));
-    }
     impl_->wake();
   } catch (const std::exception& error) {
     log().error("an event was not queued: {}", error.what());

@@ -35,15 +35,11 @@ constexpr protocol::TextLimits kLimits{.bytes = kMaxMessage, .depth = 40};
 trace::Demand demand_in(const nlohmann::json& params) {
   const nlohmann::json& entries = protocol::member(params, "entries");
   const auto plan = protocol::natural(params, "plan");
-  if (!entries.is_array() || !plan) {
-    return {};
-  }
+  if (!entries.is_array() || !plan) return {};
   trace::Demand demand{.entries = 0, .plan = static_cast<std::uint32_t>(*plan)};
-  for (const nlohmann::json& entry : entries) {
-    if (entry.is_number_unsigned() && entry < 64) {
+  for (const nlohmann::json& entry : entries)
+    if (entry.is_number_unsigned() && entry < 64)
       demand.entries |= std::uint64_t{1} << entry.get<std::uint64_t>();
-    }
-  }
   return demand;
 }
 
@@ -62,12 +58,8 @@ net::awaitable<void> HubConnection::run() {
   while (!closing_) {
     stream_.emplace(io_);
     beast::error_code failure = co_await connect();
-    if (!failure) {
-      failure = co_await open();
-    }
-    if (!failure) {
-      failure = co_await read_all();
-    }
+    if (!failure) failure = co_await open();
+    if (!failure) failure = co_await read_all();
     open_ = false;
     greeted_ = false;
     channel_.set_lost(Channel::Clock::now());
@@ -80,9 +72,7 @@ net::awaitable<void> HubConnection::run() {
       net::steady_timer turn(io_, 1ms);
       co_await turn.async_wait(kAwait);
     }
-    if (!closing_) {
-      co_await pause();
-    }
+    if (!closing_) co_await pause();
   }
 }
 
@@ -92,12 +82,8 @@ net::awaitable<beast::error_code> HubConnection::connect() {
   const net::ip::tcp::endpoint hub(net::ip::address_v4::loopback(),
                                    static_cast<std::uint16_t>(port_));
   const auto [refused] = co_await socket.async_connect(hub, kAwait);
-  if (refused) {
-    co_return refused;
-  }
-  if (is_foreign()) {
-    co_return make_error_code(boost::system::errc::permission_denied);
-  }
+  if (refused) co_return refused;
+  if (is_foreign()) co_return make_error_code(boost::system::errc::permission_denied);
   beast::error_code ignored;
   socket.socket().set_option(net::ip::tcp::no_delay(true), ignored);
   socket.expires_never();
@@ -117,9 +103,7 @@ net::awaitable<beast::error_code> HubConnection::connect() {
 
 // After our hub has ended, another program may have bound its port, and would get the token.
 bool HubConnection::is_foreign() {
-  if (listener_owner(static_cast<std::uint16_t>(port_)) != ListenerOwner::kNotOurs) {
-    return false;
-  }
+  if (listener_owner(static_cast<std::uint16_t>(port_)) != ListenerOwner::kNotOurs) return false;
   if (!foreign_logged_) {
     log().error("port {} of 127.0.0.1 is not our hub's any more: nothing is sent there", port_);
     foreign_logged_ = true;
@@ -131,9 +115,7 @@ net::awaitable<beast::error_code> HubConnection::open() {
   for (const std::string& message : opening_()) {
     stream_->text(true);
     const auto [failure, bytes] = co_await stream_->async_write(net::buffer(message), kAwait);
-    if (failure) {
-      co_return failure;
-    }
+    if (failure) co_return failure;
   }
   open_ = true;
   co_return beast::error_code{};
@@ -171,11 +153,10 @@ void HubConnection::handle(std::string_view text) {
   } else if (const auto* event = std::get_if<protocol::Notification>(&message)) {
     on_event(*event);
   } else if (const auto* answer = std::get_if<protocol::Answer>(&message)) {
-    if (const auto* error = std::get_if<base::Error>(&answer->outcome)) {
+    if (const auto* error = std::get_if<base::Error>(&answer->outcome))
       log().error("the hub refused a message: {}", base::to_string(*error));
-    } else if (!greeted_) {
+    else if (!greeted_)
       on_welcome();
-    }
   }
 }
 
@@ -208,18 +189,14 @@ void HubConnection::on_welcome() {
 void HubConnection::wake() { write(); }
 
 void HubConnection::write() {
-  if (!open_ || !greeted_ || in_flight_) {
-    return;
-  }
+  if (!open_ || !greeted_ || in_flight_) return;
   write_began_ = Channel::Clock::now();
   in_flight_ = channel_.take();
   if (!in_flight_ && told_bytes_ > 0 && channel_.waiting_bytes() == 0) {
     notify_times(write_began_);  // the last report states that nothing waits
     in_flight_ = channel_.take();
   }
-  if (!in_flight_) {
-    return;
-  }
+  if (!in_flight_) return;
   stream_->text(in_flight_->text);
   stream_->async_write(net::buffer(in_flight_->bytes),
                        [this](beast::error_code failure, std::size_t) { on_written(failure); });
@@ -237,11 +214,10 @@ void HubConnection::on_written(beast::error_code failure) {
   send_time_ += now - write_began_;
   if (now - times_told_ >= kTellTimes) notify_times(now);
   channel_.written();
-  if (closing_) {
+  if (closing_)
     say_goodbye();
-  } else {
+  else
     write();
-  }
 }
 
 void HubConnection::notify_times(Channel::Clock::time_point now) {
@@ -253,11 +229,10 @@ void HubConnection::notify_times(Channel::Clock::time_point now) {
 
 void HubConnection::close() {
   closing_ = true;
-  if (stream_ && !open_) {
+  if (stream_ && !open_)
     beast::get_lowest_layer(*stream_).close();
-  } else if (stream_ && !in_flight_) {
+  else if (stream_ && !in_flight_)
     say_goodbye();
-  }
 }
 
 void HubConnection::say_goodbye() {

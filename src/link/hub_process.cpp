@@ -31,9 +31,7 @@ base::Error failed(const std::string& run_dir) {
 }
 
 std::string hub_program(const HubStart& start) {
-  if (!start.program.empty()) {
-    return start.program;
-  }
+  if (!start.program.empty()) return start.program;
   std::error_code failure;
   const auto own = std::filesystem::read_symlink("/proc/self/exe", failure);
   return (own.parent_path() / "tensor-tracer-hub").string();
@@ -77,18 +75,15 @@ struct Secrets {
 base::Result<Secrets> prepare_run_dir(const std::string& run_dir) {
   std::error_code failure;
   // An existing directory keeps its mode: other users may share it on purpose.
-  if (std::filesystem::create_directories(run_dir, failure)) {
+  if (std::filesystem::create_directories(run_dir, failure))
     std::filesystem::permissions(run_dir, std::filesystem::perms::owner_all, failure);
-  }
   if (failure) {
     return base::Error{
         .code = "io_error", .message = "cannot be made: " + failure.message(), .where = run_dir};
   }
   auto token = base::read_or_make_secret(run_dir + "/token");
   auto worker_token = base::read_or_make_secret(run_dir + "/worker_token");
-  if (!token || !worker_token) {
-    return token.ok() ? worker_token.error() : token.error();
-  }
+  if (!token || !worker_token) return token.ok() ? worker_token.error() : token.error();
   return Secrets{token.value(), worker_token.value()};
 }
 
@@ -107,9 +102,7 @@ base::Result<HubInfo> start_prepared(const HubStart& start, const Secrets& secre
                                      const base::ScopedFd& lock) {
   auto alive = base::make_pipe();
   auto ready = base::make_pipe();
-  if (!alive || !ready) {
-    return alive.ok() ? ready.error() : alive.error();
-  }
+  if (!alive || !ready) return alive.ok() ? ready.error() : alive.error();
   auto& [alive_read, alive_write] = alive.value();
   auto& [ready_read, ready_write] = ready.value();
   const auto child = base::spawn(
@@ -121,15 +114,11 @@ base::Result<HubInfo> start_prepared(const HubStart& start, const Secrets& secre
                   {lock.get(), kLockInChild}},
        .output = start.run_dir + "/hub.log",
        .new_session = true});
-  if (!child) {
-    return child.error();
-  }
+  if (!child) return child.error();
   base::write_lock_holder(lock, child.value());
   ready_write.reset();
   const auto port = read_port(ready_read, start);
-  if (!port) {
-    return port.error();
-  }
+  if (!port) return port.error();
   HubInfo info{.url = "http://127.0.0.1:" + std::to_string(port.value()) + "/",
                .page_url = {},
                .port = port.value(),
@@ -145,23 +134,16 @@ base::Result<HubInfo> start_prepared(const HubStart& start, const Secrets& secre
 
 base::Result<HubInfo> start_hub(const HubStart& start) {
   const auto secrets = prepare_run_dir(start.run_dir);
-  if (!secrets) {
-    return secrets.error();
-  }
+  if (!secrets) return secrets.error();
   const auto lock = claim_run_dir(start);
-  if (!lock) {
-    return lock.error();
-  }
+  if (!lock) return lock.error();
   base::Result<HubInfo> info = start_prepared(start, secrets.value(), lock.value());
-  if (!info) {
-    return info;
-  }
+  if (!info) return info;
   const HubInfo& started = info.value();
   if (base::Status written =
           base::write_private_file(started.open_path, redirect_page(started.page_url));
-      !written.ok()) {
+      !written.ok())
     return written.error();
-  }
   return info;
 }
 

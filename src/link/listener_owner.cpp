@@ -55,18 +55,14 @@ ListenerOwner listener_owner(std::istream& table, std::uint16_t port, uid_t own)
     std::string state;
     std::string skipped;
     uid_t uid = 0;
-    if (!(fields >> skipped >> local >> skipped >> state >> skipped >> skipped >> skipped >> uid)) {
+    if (!(fields >> skipped >> local >> skipped >> state >> skipped >> skipped >> skipped >> uid))
       continue;  // the heading
-    }
     const std::string_view all = local;
     const std::size_t colon = std::min(all.find(':'), all.size());
     if (state != kListens || !takes_loopback(all.substr(0, colon)) ||
-        !is_port(all.substr(std::min(colon + 1, all.size())), port)) {
+        !is_port(all.substr(std::min(colon + 1, all.size())), port))
       continue;
-    }
-    if (uid != own) {
-      return ListenerOwner::kNotOurs;
-    }
+    if (uid != own) return ListenerOwner::kNotOurs;
     owner = ListenerOwner::kOurs;
   }
   return owner;
@@ -75,9 +71,7 @@ ListenerOwner listener_owner(std::istream& table, std::uint16_t port, uid_t own)
 ListenerOwner listener_owner(std::uint16_t port) {
   std::ifstream ipv4("/proc/net/tcp");
   std::ifstream ipv6("/proc/net/tcp6");
-  if (!ipv4.is_open() && !ipv6.is_open()) {
-    return ListenerOwner::kUnknown;
-  }
+  if (!ipv4.is_open() && !ipv6.is_open()) return ListenerOwner::kUnknown;
   const std::array owners = {listener_owner(ipv4, port, ::geteuid()),
                              listener_owner(ipv6, port, ::geteuid())};
   const auto is = [&](ListenerOwner owner) { return std::ranges::count(owners, owner) > 0; };

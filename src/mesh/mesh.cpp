@@ -37,9 +37,8 @@ base::Result<MeshShape> fit_mesh(int world_size, int tensor, int pipeline) {
   const std::string numbers = "world size " + std::to_string(world_size) +
                               ", tensor-parallel size " + std::to_string(tensor) +
                               ", pipeline-parallel size " + std::to_string(pipeline);
-  if (world_size < 1 || tensor < 1 || pipeline < 1) {
+  if (world_size < 1 || tensor < 1 || pipeline < 1)
     return base::Error{"invalid_argument", numbers + ": each must be at least 1", "mesh", ""};
-  }
   // 64 bits: the product of two valid ints may not fit in an int.
   const long long model_ranks = static_cast<long long>(tensor) * pipeline;
   if (world_size % model_ranks != 0) {

@@ -37,9 +37,8 @@ std::string to_string(const Placement& placement) {
   text << "shard(" << placement.dim << ")";
   if (placement.segments.size() < 2) return text.str();
   text << " of segments";
-  for (const Segment& segment : placement.segments) {
+  for (const Segment& segment : placement.segments)
     text << " " << segment.size << (segment.partial ? " partial(sum)" : "");
-  }
   return text.str();
 }
 
@@ -83,20 +82,18 @@ std::vector<Interval> owned_intervals(const Placement& placement, int ranks, std
     const bool continues =
         !merged.empty() && merged.back().owner == next.owner && merged.back().end == next.begin &&
         merged.back().local_begin + (merged.back().end - merged.back().begin) == next.local_begin;
-    if (continues) {
+    if (continues)
       merged.back().end = next.end;
-    } else {
+    else
       merged.push_back(next);
-    }
   }
   return merged;
 }
 
 std::int64_t local_size(const Placement& placement, int rank, int ranks) {
   std::int64_t size = 0;
-  for (const Interval& interval : intervals_of_rank(placement, rank, ranks)) {
+  for (const Interval& interval : intervals_of_rank(placement, rank, ranks))
     size += interval.end - interval.begin;
-  }
   return size;
 }
 

@@ -202,9 +202,8 @@ Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config,
         mesh::Placement::replicate(), nn::Init::kNormal, config.init_method_std);
   }
   layers_.reserve(static_cast<std::size_t>(config.num_layers));
-  for (int layer = 1; layer <= config.num_layers; ++layer) {
+  for (int layer = 1; layer <= config.num_layers; ++layer)
     layers_.emplace_back(context, config, layer);
-  }
   points::PlaceTableBuilder places(static_cast<int>(config.num_layers),
                                    {micro_batch, config.seq_length, dtype_name(dtype_)});
   declare(places);
@@ -320,9 +319,8 @@ Gpt describe_model(const config::ModelConfig& config, int tensor_ranks, std::int
 
 std::int64_t num_parameters(const config::ModelConfig& config) {
   std::int64_t numbers = 0;
-  for (const nn::Parameter& parameter : describe_model(config, 1).parameters()) {
+  for (const nn::Parameter& parameter : describe_model(config, 1).parameters())
     numbers += parameter.local.numel();
-  }
   return numbers;
 }
 

@@ -284,10 +284,8 @@ void Attention::show(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
   };
   for (const std::size_t place : {std::size_t{kAttentionLogits}, std::size_t{kProbabilities}}) {
     const bool is_met = place == kAttentionLogits && written_BNTT.defined();
-    if (context.interventions != nullptr && !is_met &&
-        context.interventions->reads(places_[place])) {
+    if (context.interventions != nullptr && !is_met && context.interventions->reads(places_[place]))
       context.intervene(places_[place], make(place, q_BNTD.size(0), q_BNTD.scalar_type()));
-    }
     const std::int64_t rows = context.pass.rows_wanted(places_[place], q_BNTD.size(0));
     if (rows == 0) continue;
     const auto dtype = q_BNTD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -325,9 +323,8 @@ void Attention::show_health(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                             const at::Tensor& written_BNTT, const ForwardContext& context) const {
   const std::int64_t batch = q_BNTD.size(0), length = q_BNTD.size(2);
   trace::TokenWindow all;
-  for (std::size_t place = kEntropy; place <= kFirstTokenShare; ++place) {
+  for (std::size_t place = kEntropy; place <= kFirstTokenShare; ++place)
     all.include(context.pass.wanted(places_[place], batch, length));
-  }
   if (all.rows == 0) return;
   at::Tensor shared_3BQN;  // computed for the first of the places that an entry needs
   const auto dtype = q_BNTD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;

@@ -29,9 +29,8 @@ Parameter make_parameter(const BuildContext& context, const std::string& name,
                  at::detail::createCPUGenerator(base::mix(context.seed, base::hash_of(name))));
   }
   at::Tensor local = full;
-  if (placement.is_sharded()) {
+  if (placement.is_sharded())
     local = comm::take_shard(full, placement, context.tensor.rank(), context.tensor.size());
-  }
   local = local.to(context.params_dtype);
   return {name, local.set_requires_grad(true), placement, full_shape};
 }
@@ -69,9 +68,7 @@ points::Place only_traced(points::Place place) {
 at::Tensor gather_full(const at::Tensor& local, const Placement& placement,
                        const comm::ProcessGroup& group) {
   at::Tensor full = local.detach();
-  if (placement.is_sharded()) {
-    full = comm::all_gather_full(full, placement, group);
-  }
+  if (placement.is_sharded()) full = comm::all_gather_full(full, placement, group);
   return group.rank() == 0 ? full : at::Tensor();
 }
 

@@ -49,9 +49,7 @@ void AdamW::step(Group& group, double lr) const {
 double learning_rate(const config::TrainConfig& config, std::int64_t step) {
   const config::OptimizerConfig& optimizer = config.optimizer;
   const std::int64_t warmup = optimizer.lr_warmup_iters;
-  if (step <= warmup) {
-    return optimizer.lr * static_cast<double>(step) / static_cast<double>(warmup);
-  }
+  if (step <= warmup) return optimizer.lr * static_cast<double>(step) / static_cast<double>(warmup);
   const std::int64_t decay =
       optimizer.lr_decay_iters > 0 ? optimizer.lr_decay_iters : config.train_iters;
   const double last = optimizer.last_lr();

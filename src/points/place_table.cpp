@@ -93,9 +93,8 @@ PlaceKey PlaceTable::input_of_layer(int layer) const {
 
 nlohmann::json PlaceTable::to_json() const {
   nlohmann::json list = nlohmann::json::array();
-  for (const Place& place : rows_) {
+  for (const Place& place : rows_)
     if (place.traceable()) list.push_back(describe(place));
-  }
   return list;
 }
 

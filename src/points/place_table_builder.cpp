@@ -21,9 +21,7 @@ void PlaceTableBuilder::begin_layer(int layer) {
 void PlaceTableBuilder::complete(Place& place) const {
   if (place.name.empty()) place.name = place.path;
   place.first_layer = place.last_layer = layer_;
-  if (place.dtype.empty()) {
-    place.dtype = place.holds_integers() ? "int64" : forward_.activations;
-  }
+  if (place.dtype.empty()) place.dtype = place.holds_integers() ? "int64" : forward_.activations;
   if (place.is_weight) {
     place.dims.clear();
     return;

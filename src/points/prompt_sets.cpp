@@ -31,9 +31,8 @@ std::optional<std::uint32_t> PromptSets::find(std::string_view name) const {
 std::vector<std::string> PromptSets::names() const {
   std::vector<std::string> names;
   const auto sets = now();
-  for (const PromptShape& set : *sets) {
+  for (const PromptShape& set : *sets)
     if (!set.is_removed) names.push_back(set.name);
-  }
   return names;
 }
 

@@ -20,9 +20,7 @@ __attribute__((target("sse4.2"))) std::uint32_t crc32c_sse42(std::span<const std
     crc = _mm_crc32_u64(crc, word);
   }
   auto tail = static_cast<std::uint32_t>(crc);
-  for (; at < bytes.size(); ++at) {
-    tail = _mm_crc32_u8(tail, static_cast<std::uint8_t>(bytes[at]));
-  }
+  for (; at < bytes.size(); ++at) tail = _mm_crc32_u8(tail, static_cast<std::uint8_t>(bytes[at]));
   return ~tail;
 }
 #endif
@@ -38,9 +36,7 @@ std::uint32_t crc32c_portable(std::span<const std::byte> bytes) {
 std::uint32_t crc32c(std::span<const std::byte> bytes) {
 #if defined(__x86_64__)
   static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
-  if (has_instruction) {
-    return crc32c_sse42(bytes);
-  }
+  if (has_instruction) return crc32c_sse42(bytes);
 #endif
   return crc32c_portable(bytes);
 }

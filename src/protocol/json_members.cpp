@@ -8,9 +8,7 @@ using nlohmann::json;
 
 const json& member(const json& object, std::string_view name) {
   static const json null;
-  if (!object.is_object()) {
-    return null;
-  }
+  if (!object.is_object()) return null;
   const auto found = object.find(name);
   return found == object.end() ? null : *found;
 }
@@ -29,15 +27,9 @@ std::optional<std::uint64_t> natural(const json& object, std::string_view name) 
 
 std::optional<double> number_of(const json& value) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (value.is_number()) {
-    return value.get<double>();
-  }
-  if (value == "NaN") {
-    return std::numeric_limits<double>::quiet_NaN();
-  }
-  if (value == "Infinity") {
-    return kInfinity;
-  }
+  if (value.is_number()) return value.get<double>();
+  if (value == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  if (value == "Infinity") return kInfinity;
   return value == "-Infinity" ? std::optional(-kInfinity) : std::nullopt;
 }
 

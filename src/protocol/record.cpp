@@ -81,35 +81,28 @@ std::optional<std::uint64_t> bytes_of_shape(const RecordHeader& header) {
   constexpr std::uint64_t kMaxUint64 = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t bytes = dtype_bytes(header.dtype);
   for (const std::uint32_t extent : header.shape) {
-    if (extent != 0 && bytes > kMaxUint64 / extent) {
-      return std::nullopt;
-    }
+    if (extent != 0 && bytes > kMaxUint64 / extent) return std::nullopt;
     bytes *= extent;
   }
   if (header.dtype == Dtype::kU8 && bytes > 0) {
     const std::uint32_t columns = header.ndim == 0 ? 1 : header.shape[header.ndim - 1];
     const std::uint64_t lines = bytes / columns;
-    if (lines > (kMaxUint64 - bytes) / kU8LineBytes) {
-      return std::nullopt;
-    }
+    if (lines > (kMaxUint64 - bytes) / kU8LineBytes) return std::nullopt;
     bytes += lines * kU8LineBytes;
   }
   return bytes;
 }
 
 base::Status check_lengths(const RecordHeader& header, std::size_t available) {
-  if (header.ndim > kRecordMaxDims) {
+  if (header.ndim > kRecordMaxDims)
     return invalid("ndim is " + std::to_string(header.ndim) + ", more than 4");
-  }
   const std::uint64_t room = available - header.header_bytes;
   if (header.payload_bytes > room || padded(header.payload_bytes) > room) {
     return invalid("payload_bytes is " + std::to_string(header.payload_bytes) + ", but only " +
                    std::to_string(room) + " bytes follow the header");
   }
   const auto expected = bytes_of_shape(header);
-  if (!expected) {
-    return invalid("the shape has more elements than fit 64 bits");
-  }
+  if (!expected) return invalid("the shape has more elements than fit 64 bits");
   if (dtype_bytes(header.dtype) != 0 && *expected != header.payload_bytes) {
     return invalid("the shape needs " + std::to_string(*expected) + " bytes, payload_bytes is " +
                    std::to_string(header.payload_bytes));
@@ -118,26 +111,21 @@ base::Status check_lengths(const RecordHeader& header, std::size_t available) {
 }
 
 base::Result<RecordHeader> read_header(std::string_view bytes) {
-  if (bytes.size() < kRecordHeaderBytes) {
+  if (bytes.size() < kRecordHeaderBytes)
     return invalid("a header has 128 bytes, only " + std::to_string(bytes.size()) + " are there");
-  }
   const std::string_view head = bytes.substr(0, kRecordHeaderBytes);
   std::uint32_t magic = 0;
   std::memcpy(&magic, head.data(), sizeof(magic));
   const RecordHeader header = decode(head);
-  if (magic != kRecordMagic) {
+  if (magic != kRecordMagic)
     return unsupported("not a record: the magic is " + std::to_string(magic));
-  }
-  if (header.version != kRecordVersion) {
+  if (header.version != kRecordVersion)
     return unsupported("record version " + std::to_string(header.version) + ", known is 1");
-  }
   if (header.header_bytes < kRecordHeaderBytes || header.header_bytes % kRecordAlignment != 0 ||
-      header.header_bytes > bytes.size()) {
+      header.header_bytes > bytes.size())
     return invalid("header_bytes is " + std::to_string(header.header_bytes));
-  }
-  if (header.header_crc != crc_of_text(head.substr(0, kHeaderCrcOffset))) {
+  if (header.header_crc != crc_of_text(head.substr(0, kHeaderCrcOffset)))
     return invalid("the header's CRC does not match");
-  }
   return header;
 }
 
@@ -206,26 +194,20 @@ void append_record(std::string& out, RecordHeader header, std::span<const std::b
 
 base::Result<RecordView> read_record(std::string_view bytes, RecordCheck check) {
   const base::Result<RecordHeader> read = read_header(bytes);
-  if (!read) {
-    return read.error();
-  }
+  if (!read) return read.error();
   const RecordHeader& header = read.value();
-  if (base::Status status = check_lengths(header, bytes.size()); !status.ok()) {
+  if (base::Status status = check_lengths(header, bytes.size()); !status.ok())
     return status.error();
-  }
   const std::string_view payload = bytes.substr(header.header_bytes, header.payload_bytes);
-  if (check == RecordCheck::kPayload && header.payload_crc != crc_of_text(payload)) {
+  if (check == RecordCheck::kPayload && header.payload_crc != crc_of_text(payload))
     return invalid("the payload's CRC does not match");
-  }
   return RecordView{.header = header,
                     .payload = std::as_bytes(std::span(payload.data(), payload.size())),
                     .whole = bytes.substr(0, header.header_bytes + padded(header.payload_bytes))};
 }
 
 std::optional<RecordView> RecordReader::next() {
-  if (rest_.empty() || !status_.ok()) {
-    return std::nullopt;
-  }
+  if (rest_.empty() || !status_.ok()) return std::nullopt;
   base::Result<RecordView> record = read_record(rest_, check_);
   if (!record) {
     status_ = record.error();

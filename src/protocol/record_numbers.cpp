@@ -42,9 +42,8 @@ std::vector<double> u8_numbers(const RecordView& record) {
   float line[2] = {};
   return convert_all<std::uint8_t>(
       record.payload.subspan(lines * kU8LineBytes), [&](std::uint8_t code) {
-        if (at % columns == 0) {
+        if (at % columns == 0)
           std::memcpy(line, record.payload.data() + at / columns * kU8LineBytes, sizeof line);
-        }
         ++at;
         return decoded(code, line);
       });

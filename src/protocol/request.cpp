@@ -61,9 +61,8 @@ base::Status read_member(const Field<Request, Value>& field, const json& params,
                ? base::Status()
                : base::invalid_argument(std::string(field.name), "is missing");
   }
-  if (const auto fault = find_fault<PlainValue>(*given, field.least, field.most); !fault.empty()) {
+  if (const auto fault = find_fault<PlainValue>(*given, field.least, field.most); !fault.empty())
     return base::invalid_argument(std::string(field.name), "must be " + fault);
-  }
   request.*field.member = given->template get<PlainValue>();
   return {};
 }
@@ -84,11 +83,10 @@ template <typename Request>
 json write_params(const Request& request) {
   json params = json::object();
   const auto write = [&](std::string_view name, const auto& value) {
-    if constexpr (!Plain<std::remove_cvref_t<decltype(value)>>::kIsOptional) {
+    if constexpr (!Plain<std::remove_cvref_t<decltype(value)>>::kIsOptional)
       params[name] = value;
-    } else if (value) {
+    else if (value)
       params[name] = *value;
-    }
   };
   std::apply([&](const auto&... field) { (write(field.name, request.*field.member), ...); },
              Request::kFields);
@@ -137,9 +135,8 @@ base::Result<std::variant<HubRequest, TrainerRequest>> parse_viewer_request(std:
                                                                             const json& params) {
   using Any = std::variant<HubRequest, TrainerRequest>;
   auto found = find_and_read<Any>(std::type_identity<HubRequest>(), true, method, params);
-  if (!found) {
+  if (!found)
     found = find_and_read<Any>(std::type_identity<TrainerRequest>(), true, method, params);
-  }
   return found ? std::move(*found) : unknown_method(method);
 }
 

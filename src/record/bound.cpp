@@ -78,23 +78,18 @@ void Bound::start_again() {
 
 void Bound::find_newest_step() {
   SQLite::Statement newest(database_, "SELECT run, step FROM frames ORDER BY id DESC LIMIT 1");
-  if (newest.executeStep()) {
+  if (newest.executeStep())
     newest_ = {newest.getColumn(0).getInt64(), newest.getColumn(1).getInt64()};
-  }
 }
 
 bool Bound::make_room(std::size_t bytes) {
-  if (!is_limited()) {
-    return true;
-  }
+  if (!is_limited()) return true;
   // A large payload leaves part of its last page empty.
   const auto page = static_cast<std::size_t>(page_bytes_);
   const auto needed = static_cast<std::int64_t>(bytes + kRowBytes + (bytes > page / 4 ? page : 0));
   while (room_ < needed) {
     room_ = measure();
-    if (room_ < needed && !erase_some()) {
-      return false;
-    }
+    if (room_ < needed && !erase_some()) return false;
   }
   room_ -= needed;
   return true;
@@ -119,14 +114,11 @@ bool Bound::erase_oldest_step(Kind kind) {
   const bool is_traced = kind == Kind::kTraced;
   std::int64_t& erased = is_traced ? erased_traced_ : erased_prompts_;
   const auto oldest = find_oldest(oldest_, erased, is_traced);
-  if (!oldest || newest_ == std::pair(oldest->run, oldest->step)) {
-    return false;
-  }
+  if (!oldest || newest_ == std::pair(oldest->run, oldest->step)) return false;
   erase(database_, kEraseStep, oldest->run, oldest->step, is_traced ? 1 : 0);
   erased = oldest->id;
-  if (const auto next = find_oldest(oldest_, erased, is_traced); is_traced && next) {
+  if (const auto next = find_oldest(oldest_, erased, is_traced); is_traced && next)
     erase(database_, kEraseEventsBefore, next->time_ns);
-  }
   return true;
 }
 

@@ -30,9 +30,7 @@ void ItemQueue::push(FrameItem frame) {
     }
     much = bytes_ >= transaction_bytes_;
   }
-  if (much) {
-    wake_.notify_one();
-  }
+  if (much) wake_.notify_one();
 }
 
 void ItemQueue::push(Event event) {
@@ -66,9 +64,7 @@ void ItemQueue::push_other_locked(Item item) {
 void ItemQueue::push_query(QueryThread::Query query) {
   {
     const std::lock_guard lock(mutex_);
-    if (refuses_queries_) {
-      return;
-    }
+    if (refuses_queries_) return;
     queries_.push_back(std::move(query));
   }
   wake_.notify_one();
@@ -78,9 +74,7 @@ std::optional<ItemQueue::Work> ItemQueue::wait(std::chrono::milliseconds interva
   std::unique_lock lock(mutex_);
   wake_.wait_for(lock, interval,
                  [this] { return ending_ || !queries_.empty() || bytes_ >= transaction_bytes_; });
-  if (ending_ && frames_.empty() && others_.empty()) {
-    return std::nullopt;
-  }
+  if (ending_ && frames_.empty() && others_.empty()) return std::nullopt;
   return take_locked();
 }
 

@@ -13,9 +13,7 @@ namespace {
 std::optional<Recording> try_to_open(const std::string& path) {
   try {
     base::Result<Recording> opened = Recording::open(path);
-    if (opened) {
-      return std::move(opened).value();
-    }
+    if (opened) return std::move(opened).value();
     spdlog::error("history_unreadable: {}", base::to_string(opened.error()));
   } catch (const std::exception& error) {
     spdlog::error("history_unreadable: {}: {}", path, error.what());
@@ -47,9 +45,7 @@ void QueryThread::post(Query query) {
 std::optional<QueryThread::Query> QueryThread::take() {
   std::unique_lock lock(mutex_);
   arrived_.wait(lock, [this] { return ending_ || !queries_.empty(); });
-  if (ending_) {
-    return std::nullopt;
-  }
+  if (ending_) return std::nullopt;
   Query query = std::move(queries_.front());
   queries_.pop_front();
   return query;
@@ -59,14 +55,11 @@ void QueryThread::run() {
   base::set_thread_name("tt-history");
   std::optional<Recording> recording;
   while (const auto query = take()) {
-    if (!recording) {
-      recording = try_to_open(path_);
-    }
-    if (recording) {
+    if (!recording) recording = try_to_open(path_);
+    if (recording)
       run_query(*query, *recording);
-    } else {
+    else
       let_go_of_waiting();
-    }
   }
 }
 

@@ -89,12 +89,9 @@ bool is_exclusive(SQLite::Database& database) {
 // permissions.
 base::Status make_private(const std::string& path) {
   using std::filesystem::perms;
-  if (!std::filesystem::exists(path)) {
-    return base::write_private_file(path, "");
-  }
-  if (std::filesystem::is_regular_file(path)) {
+  if (!std::filesystem::exists(path)) return base::write_private_file(path, "");
+  if (std::filesystem::is_regular_file(path))
     std::filesystem::permissions(path, perms::owner_read | perms::owner_write);
-  }
   return {};
 }
 
@@ -109,22 +106,17 @@ Identity identity_of(const std::string& path) {
 // An error concerns the file; a failure of the machine is an exception.
 base::Result<std::shared_ptr<SQLite::Database>> open_prepared(const RecorderOptions& options) {
   try {
-    if (base::Status made = make_private(options.path); !made.ok()) {
-      return made.error();
-    }
+    if (base::Status made = make_private(options.path); !made.ok()) return made.error();
     auto database = std::make_shared<SQLite::Database>(
         options.path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyMilliseconds, options.vfs);
     // A record of 48 KiB uses two such pages; with the default size it uses twelve.
     database->exec("PRAGMA page_size = " + std::to_string(kPageBytes));
     set_up(*database);
-    if (base::Status prepared = prepare_schema(*database); !prepared.ok()) {
-      return prepared.error();
-    }
+    if (base::Status prepared = prepare_schema(*database); !prepared.ok()) return prepared.error();
     return database;
   } catch (const SQLite::Exception& error) {
-    if (error.getErrorCode() == SQLITE_CORRUPT || error.getErrorCode() == SQLITE_NOTADB) {
+    if (error.getErrorCode() == SQLITE_CORRUPT || error.getErrorCode() == SQLITE_NOTADB)
       return not_a_recording(error.what());
-    }
     throw;
   }
 }
@@ -132,9 +124,7 @@ base::Result<std::shared_ptr<SQLite::Database>> open_prepared(const RecorderOpti
 base::Result<std::shared_ptr<SQLite::Database>> open_for_writing(const RecorderOptions& options) {
   try {
     auto database = open_prepared(options);
-    if (!database) {
-      return cannot_record(options.path, database.error().message);
-    }
+    if (!database) return cannot_record(options.path, database.error().message);
     return database;
   } catch (const std::exception& error) {
     return cannot_record(options.path, error.what());
@@ -173,42 +163,31 @@ class Recorder::Impl {
         database_(std::move(database)),
         exclusive_(is_exclusive(*database_)),
         thread_([this] { run(); }) {
-    if (!exclusive_) {
-      queries_.emplace(options_.path);
-    }
+    if (!exclusive_) queries_.emplace(options_.path);
   }
 
   void set_run(const json& facts) {
     names_.clear();
-    for (const json& point : protocol::member(facts, "points")) {
-      if (const auto flag = protocol::natural(point, "flag")) {
+    for (const json& point : protocol::member(facts, "points"))
+      if (const auto flag = protocol::natural(point, "flag"))
         names_[static_cast<std::uint16_t>(*flag)] = protocol::text_of(point, "name");
-      }
-    }
     queue_.push(RunItem{facts});
   }
 
   bool wants(const protocol::RecordHeader& header) const {
     const RecordFilter& filter = options_.filter;
-    if (!takes_traced_ && header.prompt_set == 0) {
-      return false;
-    }
-    if (filter.every > 1 && header.step % filter.every != 0) {
-      return false;
-    }
-    if (filter.layers && header.layer != 0 && !filter.layers->contains(header.layer)) {
-      return false;
-    }
+    if (!takes_traced_ && header.prompt_set == 0) return false;
+    if (filter.every > 1 && header.step % filter.every != 0) return false;
+    if (filter.layers && header.layer != 0 && !filter.layers->contains(header.layer)) return false;
     const auto name = names_.find(header.point);
     return !filter.points || (name != names_.end() && filter.points->contains(name->second));
   }
 
   void read(QueryThread::Query query) {
-    if (exclusive_) {
+    if (exclusive_)
       queue_.push_query(std::move(query));
-    } else if (queries_) {
+    else if (queries_)
       queries_->post(std::move(query));
-    }
   }
 
   void keep_all() {
@@ -218,9 +197,7 @@ class Recorder::Impl {
   }
 
   void finish() {
-    if (!thread_.joinable()) {
-      return;
-    }
+    if (!thread_.joinable()) return;
     queries_.reset();
     queue_.end();
     thread_.join();
@@ -240,9 +217,7 @@ class Recorder::Impl {
       Recording recording(database_);
       while (auto work = queue_.wait(options_.commit_interval)) {
         write(writer, *work);
-        for (const QueryThread::Query& query : work->queries) {
-          run_query(query, recording);
-        }
+        for (const QueryThread::Query& query : work->queries) run_query(query, recording);
       }
     } catch (const std::exception& error) {
       stop(error.what());
@@ -252,9 +227,7 @@ class Recorder::Impl {
   }
 
   void write(Writer& writer, const ItemQueue::Work& work) {
-    if (work.items.empty()) {
-      return;
-    }
+    if (work.items.empty()) return;
     while (!try_to_write(writer, work)) {
     }
   }
@@ -278,9 +251,7 @@ class Recorder::Impl {
 
   // A file without a name can still be written, but it is lost when it is closed.
   void check_file() {
-    if (is_removed_ || identity_of(options_.path) == identity_) {
-      return;
-    }
+    if (is_removed_ || identity_of(options_.path) == identity_) return;
     is_removed_ = true;
     raise({.code = "recording_removed",
            .message =
@@ -302,9 +273,7 @@ class Recorder::Impl {
 
   void raise(const base::Error& error) {
     spdlog::error("{}", base::to_string(error));
-    if (options_.on_alarm) {
-      options_.on_alarm(error);
-    }
+    if (options_.on_alarm) options_.on_alarm(error);
   }
 
   // Leaves one file that can be read from a folder without write permission. A reader that is still
@@ -339,12 +308,9 @@ Recorder::~Recorder() { finish(); }
 
 base::Result<std::unique_ptr<Recorder>> Recorder::open(RecorderOptions options) {
   auto database = open_for_writing(options);
-  if (!database) {
-    return database.error();
-  }
-  if (const base::Status marked = follow_marks(*database.value(), options); !marked.ok()) {
+  if (!database) return database.error();
+  if (const base::Status marked = follow_marks(*database.value(), options); !marked.ok())
     return marked.error();
-  }
   auto impl = std::make_unique<Impl>(std::move(options), std::move(database).value());
   return std::unique_ptr<Recorder>(new Recorder(std::move(impl)));
 }
@@ -352,22 +318,16 @@ base::Result<std::unique_ptr<Recorder>> Recorder::open(RecorderOptions options) 
 void Recorder::set_run(const json& facts) { impl_->set_run(facts); }
 
 void Recorder::add_record(const protocol::RecordHeader& header, base::SharedBytes bytes) {
-  if (impl_->wants(header)) {
-    impl_->queue().push(FrameItem{header, std::move(bytes)});
-  }
+  if (impl_->wants(header)) impl_->queue().push(FrameItem{header, std::move(bytes)});
 }
 
 void Recorder::add_step(std::uint64_t run, const json& params, std::uint64_t time_ns) {
   const auto step = protocol::natural(params, "step");
-  if (!step) {
-    return;
-  }
+  if (!step) return;
   StepItem item{.run = run, .step = *step, .time_ns = time_ns, .values = {}};
-  for (const auto& [name, value] : params.items()) {
-    if (const auto number = protocol::number_of(value); number && name != "step") {
+  for (const auto& [name, value] : params.items())
+    if (const auto number = protocol::number_of(value); number && name != "step")
       item.values.emplace_back(name, *number);
-    }
-  }
   impl_->queue().push(std::move(item));
 }
 

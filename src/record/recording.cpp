@@ -28,17 +28,15 @@ base::Error cannot_open(const std::string& path, base::Error why) {
 // Replaces characters that have a meaning in a URI by their codes.
 std::string escaped(const std::string& path) {
   std::string out;
-  for (const char letter : path) {
-    if (letter == '%') {
+  for (const char letter : path)
+    if (letter == '%')
       out += "%25";
-    } else if (letter == '?') {
+    else if (letter == '?')
       out += "%3F";
-    } else if (letter == '#') {
+    else if (letter == '#')
       out += "%23";
-    } else {
+    else
       out += letter;
-    }
-  }
   return out;
 }
 
@@ -50,9 +48,7 @@ std::shared_ptr<SQLite::Database> open_read_only(const std::string& path) {
     database->execAndGet("SELECT count(*) FROM sqlite_schema");
     return database;
   } catch (const SQLite::Exception& error) {
-    if (error.getErrorCode() == SQLITE_BUSY) {
-      throw;
-    }
+    if (error.getErrorCode() == SQLITE_BUSY) throw;
     return std::make_shared<SQLite::Database>("file:" + escaped(path) + "?immutable=1",
                                               SQLite::OPEN_READONLY | SQLite::OPEN_URI);
   }
@@ -68,14 +64,11 @@ json parsed(const std::string& text) {
 
 // SQLite stores no NaN, and every scalar is stored as a double.
 json number_of(const SQLite::Column& column) {
-  if (column.isNull()) {
-    return std::numeric_limits<double>::quiet_NaN();
-  }
+  if (column.isNull()) return std::numeric_limits<double>::quiet_NaN();
   constexpr double kExact = 9007199254740992.0;  // 2^53
   const double value = column.getDouble();
-  if (value == std::floor(value) && std::abs(value) < kExact) {
+  if (value == std::floor(value) && std::abs(value) < kExact)
     return static_cast<std::int64_t>(value);
-  }
   return value;
 }
 
@@ -86,25 +79,16 @@ constexpr const char* kAge = R"sql(
 
 std::string ids_sql(const FrameQuery& query) {
   std::string sql = "FROM frames WHERE run = ? AND step BETWEEN ? AND ? AND (step, id) > (?, ?)";
-  if (query.point) {
-    sql += " AND point = " + std::to_string(*query.point);
-  }
-  if (query.entry) {
-    sql += " AND entry = " + std::to_string(*query.entry);
-  }
-  if (query.plan) {
-    sql += " AND plan = " + std::to_string(*query.plan);
-  }
+  if (query.point) sql += " AND point = " + std::to_string(*query.point);
+  if (query.entry) sql += " AND entry = " + std::to_string(*query.entry);
+  if (query.plan) sql += " AND plan = " + std::to_string(*query.plan);
   if (query.layers) {
     std::string list;
-    for (const std::uint16_t layer : *query.layers) {
+    for (const std::uint16_t layer : *query.layers)
       list += (list.empty() ? "" : ",") + std::to_string(layer);
-    }
     sql += " AND layer IN (" + list + ")";
   }
-  if (!query.only_latest) {
-    return "SELECT step, id " + sql + " ORDER BY step, id";
-  }
+  if (!query.only_latest) return "SELECT step, id " + sql + " ORDER BY step, id";
   return std::string("SELECT step, id FROM (SELECT step, id, ") + kAge + sql +
          ") WHERE age = 1 ORDER BY step, id";
 }
@@ -112,14 +96,12 @@ std::string ids_sql(const FrameQuery& query) {
 }  // namespace
 
 base::Result<Recording> Recording::open(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path)) {
+  if (!std::filesystem::is_regular_file(path))
     return cannot_open(path, not_a_recording("there is no such file"));
-  }
   try {
     auto database = open_read_only(path);
-    if (base::Status known = check_schema(*database); !known.ok()) {
+    if (base::Status known = check_schema(*database); !known.ok())
       return cannot_open(path, known.error());
-    }
     return Recording(std::move(database));
   } catch (const SQLite::Exception& error) {
     if (error.getErrorCode() == SQLITE_BUSY) {
@@ -152,9 +134,8 @@ std::vector<RunInfo> Recording::runs() {
                  .first_step = step_at(3),
                  .last_step = std::max(step_at(4), step_at(6)),
                  .first_frame_step = step_at(3)};
-    if (info.first_step == 0 || (step_at(5) != 0 && step_at(5) < info.first_step)) {
+    if (info.first_step == 0 || (step_at(5) != 0 && step_at(5) < info.first_step))
       info.first_step = step_at(5);
-    }
     out.push_back(std::move(info));
   }
   return out;
@@ -185,9 +166,7 @@ void Recording::frames(const FrameQuery& query, const std::function<bool(const F
       const Frame frame{.at = at,
                         .record = {static_cast<const char*>(record.getBlob()),
                                    static_cast<std::size_t>(record.getBytes())}};
-      if (!take(frame)) {
-        return;
-      }
+      if (!take(frame)) return;
     }
     blob.reset();
   }
@@ -195,9 +174,7 @@ void Recording::frames(const FrameQuery& query, const std::function<bool(const F
 
 std::vector<StepRow> Recording::steps(std::uint64_t run, std::uint64_t first, std::uint64_t last,
                                       std::size_t limit) {
-  if (limit == 0) {
-    return {};
-  }
+  if (limit == 0) return {};
   constexpr const char* kSql = R"sql(
     SELECT step, name, value, time_ns FROM scalars WHERE run = ?1 AND step <= ?3 AND step >= max(?2,
       ifnull((SELECT min(step) FROM (SELECT DISTINCT step FROM scalars
@@ -240,9 +217,7 @@ std::optional<double> Recording::last_scalar(std::uint64_t run, const std::strin
       *database_,
       "SELECT value FROM scalars WHERE run = ? AND name = ? ORDER BY step DESC LIMIT 1");
   SQLite::bind(select, as_signed(run), name);
-  if (!select.executeStep()) {
-    return std::nullopt;
-  }
+  if (!select.executeStep()) return std::nullopt;
   const SQLite::Column value = select.getColumn(0);
   return value.isNull() ? std::numeric_limits<double>::quiet_NaN() : value.getDouble();
 }
@@ -263,16 +238,12 @@ std::vector<std::pair<std::int64_t, Event>> Recording::events(const EventQuery& 
                            "WHERE id > ?1 AND " +
                                kinds + " ORDER BY id LIMIT ?2");
   SQLite::bind(select, query.after, as_signed(query.limit));
-  if (query.kind) {
-    select.bind(3, *query.kind);
-  }
+  if (query.kind) select.bind(3, *query.kind);
   std::vector<std::pair<std::int64_t, Event>> out;
   std::size_t bytes = 0;
   while (select.executeStep()) {
     bytes += static_cast<std::size_t>(select.getColumn(7).getBytes());
-    if (!out.empty() && bytes > query.max_bytes) {
-      break;
-    }
+    if (!out.empty() && bytes > query.max_bytes) break;
     const auto number = [&](int column) {
       return as_unsigned(select.getColumn(column).getInt64());
     };

@@ -48,11 +48,9 @@ bool is_spike(std::string_view name) {
 std::vector<fs::path> files_in(const fs::path& folder, bool (*is_wanted)(std::string_view name)) {
   std::vector<fs::path> found;
   std::error_code unreadable;
-  for (const auto& file : fs::directory_iterator(folder, unreadable)) {
-    if (is_wanted(file.path().filename().string()) && file.is_regular_file(unreadable)) {
+  for (const auto& file : fs::directory_iterator(folder, unreadable))
+    if (is_wanted(file.path().filename().string()) && file.is_regular_file(unreadable))
       found.push_back(file.path());
-    }
-  }
   return found;
 }
 
@@ -72,9 +70,7 @@ std::uint64_t bytes_of(const fs::path& recording) {
 
 std::uint64_t spike_bytes_in(const fs::path& folder) {
   std::uint64_t sum = 0;
-  for (const fs::path& file : files_in(folder, is_spike)) {
-    sum += bytes_of(file);
-  }
+  for (const fs::path& file : files_in(folder, is_spike)) sum += bytes_of(file);
   return sum;
 }
 
@@ -86,9 +82,7 @@ struct RunDirectory {
 };
 
 std::string state_of(const CatalogRun& run, const std::string& phase) {
-  if (phase == "finished" || phase == "stopped" || phase == "lost") {
-    return phase;
-  }
+  if (phase == "finished" || phase == "stopped" || phase == "lost") return phase;
   return run.is_in_use ? "running" : "lost";
 }
 
@@ -129,9 +123,7 @@ std::vector<CatalogRun> runs_in(const fs::path& file, const RunDirectory& direct
 // The recording of --record, which another folder holds.
 fs::path recording_elsewhere(const json& settings, const std::string& run_id) {
   const fs::path folder = text_of(settings, "record");
-  if (folder.empty()) {
-    return {};
-  }
+  if (folder.empty()) return {};
   fs::path own = folder / ("run-" + run_id + ".ttrec");
   return fs::exists(own) ? own : folder / "run.ttrec";
 }
@@ -142,23 +134,17 @@ std::vector<CatalogRun> runs_of_directory(const fs::path& path) {
   RunDirectory directory;
   directory.path = path;
   directory.run_id = text_of(settings, "run_id");
-  if (directory.run_id.empty()) {
-    directory.run_id = text_of(hub, "run_id");
-  }
+  if (directory.run_id.empty()) directory.run_id = text_of(hub, "run_id");
   directory.url = text_of(hub, "url");
   directory.is_in_use = base::is_run_dir_locked(path.string());
   std::vector<CatalogRun> runs;
-  for (const fs::path& file : recordings_in(path)) {
+  for (const fs::path& file : recordings_in(path))
     std::ranges::move(runs_in(file, directory), std::back_inserter(runs));
-  }
   const fs::path elsewhere = recording_elsewhere(settings, directory.run_id);
   std::error_code absent;
   if (!elsewhere.empty() && !fs::equivalent(elsewhere.parent_path(), path, absent)) {
-    for (CatalogRun& run : runs_in(elsewhere, directory)) {
-      if (run.id == directory.run_id) {
-        runs.push_back(std::move(run));
-      }
-    }
+    for (CatalogRun& run : runs_in(elsewhere, directory))
+      if (run.id == directory.run_id) runs.push_back(std::move(run));
   }
   if (!runs.empty()) {
     const auto last = std::ranges::find(runs, directory.run_id, &CatalogRun::id);
@@ -169,12 +155,8 @@ std::vector<CatalogRun> runs_of_directory(const fs::path& path) {
 
 void remove_run_files(const fs::path& run_dir) {
   std::error_code ignored;
-  for (const char* name : kRunFiles) {
-    fs::remove(run_dir / name, ignored);
-  }
-  for (const fs::path& file : files_in(run_dir, is_spike)) {
-    fs::remove(file, ignored);
-  }
+  for (const char* name : kRunFiles) fs::remove(run_dir / name, ignored);
+  for (const fs::path& file : files_in(run_dir, is_spike)) fs::remove(file, ignored);
 }
 
 base::Error failed(const std::string& path, const std::string& why) {
@@ -191,11 +173,9 @@ bool CatalogRun::is_elsewhere() const {
 std::vector<CatalogRun> list_runs(const std::string& folder) {
   std::vector<CatalogRun> runs;
   std::error_code unreadable;
-  for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
-    if (entry.is_directory(unreadable)) {
+  for (const auto& entry : fs::directory_iterator(folder, unreadable))
+    if (entry.is_directory(unreadable))
       std::ranges::move(runs_of_directory(entry.path()), std::back_inserter(runs));
-    }
-  }
   std::ranges::sort(runs, {},
                     [](const CatalogRun& run) { return std::pair(run.start_time, run.id); });
   return runs;
@@ -204,16 +184,10 @@ std::vector<CatalogRun> list_runs(const std::string& folder) {
 base::Result<CatalogRun> find_run(const std::string& folder, const std::string& id) {
   std::vector<CatalogRun> found;
   for (CatalogRun& run : list_runs(folder)) {
-    if (run.id == id) {
-      return std::move(run);
-    }
-    if (!id.empty() && run.id.starts_with(id)) {
-      found.push_back(std::move(run));
-    }
+    if (run.id == id) return std::move(run);
+    if (!id.empty() && run.id.starts_with(id)) found.push_back(std::move(run));
   }
-  if (found.size() == 1) {
-    return std::move(found.front());
-  }
+  if (found.size() == 1) return std::move(found.front());
   return base::Error{
       .code = "no_run",
       .message = found.empty() ? "there is no run " + id : "several runs have ids like " + id,
@@ -222,14 +196,10 @@ base::Result<CatalogRun> find_run(const std::string& folder, const std::string& 
 }
 
 base::Status keep_run(const CatalogRun& run) {
-  if (run.is_kept) {
-    return {};
-  }
+  if (run.is_kept) return {};
   try {
     SQLite::Database database(run.recording, SQLite::OPEN_READWRITE, kBusyMilliseconds);
-    if (base::Status known = check_schema(database); !known.ok()) {
-      return known;
-    }
+    if (base::Status known = check_schema(database); !known.ok()) return known;
     mark_as_kept(database, kKeptRun);
   } catch (const SQLite::Exception& error) {
     return failed(run.recording, std::string("cannot be marked as kept: ") + error.what());
@@ -254,13 +224,9 @@ base::Status remove_run(const CatalogRun& run, bool also_kept) {
   const auto lock = base::lock_run_dir(run.run_dir);
   std::error_code failure;
   fs::remove(run.recording, failure);
-  if (failure) {
-    return failed(run.recording, "cannot be removed: " + failure.message());
-  }
+  if (failure) return failed(run.recording, "cannot be removed: " + failure.message());
   std::error_code ignored;
-  for (const char* suffix : kSuffixes) {
-    fs::remove(run.recording + suffix, ignored);
-  }
+  for (const char* suffix : kSuffixes) fs::remove(run.recording + suffix, ignored);
   if (lock.ok() && recordings_in(run.run_dir).empty()) {
     remove_run_files(run.run_dir);
     fs::remove(run.run_dir, ignored);  // an empty directory only
@@ -272,23 +238,17 @@ Excess find_excess(const std::string& folder, std::uint64_t max_bytes, std::size
   Excess excess;
   std::error_code unreadable;
   for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
-    for (const fs::path& file : recordings_in(entry.path())) {
-      excess.bytes += bytes_of(file);
-    }
+    for (const fs::path& file : recordings_in(entry.path())) excess.bytes += bytes_of(file);
     excess.bytes += spike_bytes_in(entry.path());
   }
-  if (excess.bytes <= max_bytes) {
-    return {};
-  }
+  if (excess.bytes <= max_bytes) return {};
   std::vector<CatalogRun> runs = list_runs(folder);
   std::erase_if(runs, [](const CatalogRun& run) { return run.is_kept || run.is_in_use; });
   // The sort is stable, so of two runs of one size the older is first.
   std::ranges::stable_sort(runs, std::greater(), &CatalogRun::bytes);
   std::uint64_t left = excess.bytes;
   for (CatalogRun& run : runs) {
-    if (left <= max_bytes || excess.runs.size() == limit) {
-      break;
-    }
+    if (left <= max_bytes || excess.runs.size() == limit) break;
     left -= std::min(left, run.bytes);
     excess.runs.push_back(std::move(run));
   }

@@ -42,9 +42,7 @@ std::uint64_t ScalarThinner::thin() {
     if (rows.empty()) {
       const bool is_over = !found_interval_;
       begin_pass(is_over ? kFirstInterval : interval_ * 2);
-      if (is_over) {
-        return 0;
-      }
+      if (is_over) return 0;
       continue;
     }
     found_interval_ = true;
@@ -102,17 +100,11 @@ ScalarThinner::Rows ScalarThinner::read_next() {
       is_at_end = false;
       break;
     }
-    if (rows.empty() || rows.back().run != row.run) {
-      newest = newest_step(row.run);
-    }
-    if (row.step / interval_ != newest / interval_) {
-      rows.push_back(std::move(row));
-    }
+    if (rows.empty() || rows.back().run != row.run) newest = newest_step(row.run);
+    if (row.step / interval_ != newest / interval_) rows.push_back(std::move(row));
   }
   select_.reset();
-  if (is_at_end) {
-    run_ = step_ = std::numeric_limits<std::int64_t>::max();
-  }
+  if (is_at_end) run_ = step_ = std::numeric_limits<std::int64_t>::max();
   return rows;
 }
 
@@ -131,9 +123,7 @@ void ScalarThinner::keep_some(Rows::const_iterator begin, Rows::const_iterator e
     const Row* const nan = finite == nullptr ? &*row : nullptr;
     const auto [at, is_new] =
         of_name.try_emplace(row->name, Extremes{&*row, &*row, finite, finite, nan});
-    if (is_new) {
-      continue;
-    }
+    if (is_new) continue;
     Extremes& known = at->second;
     known.last = &*row;
     if (finite == nullptr) {
@@ -145,14 +135,10 @@ void ScalarThinner::keep_some(Rows::const_iterator begin, Rows::const_iterator e
         known.largest == nullptr || row->value > known.largest->value ? finite : known.largest;
   }
   std::set<const Row*> stay;
-  for (const auto& [name, known] : of_name) {
+  for (const auto& [name, known] : of_name)
     stay.insert({known.first, known.last, known.least, known.largest, known.first_nan});
-  }
-  for (auto row = begin; row != end; ++row) {
-    if (stay.contains(&*row)) {
-      kept.push_back(*row);
-    }
-  }
+  for (auto row = begin; row != end; ++row)
+    if (stay.contains(&*row)) kept.push_back(*row);
 }
 
 void ScalarThinner::replace(const Rows& rows, const Rows& kept) {

@@ -53,9 +53,7 @@ base::Error not_a_recording(std::string message) {
 base::Status prepare_schema(SQLite::Database& database) {
   if (!is_empty(database)) {
     base::Status known = check_schema(database);
-    if (known.ok()) {
-      database.exec(kIndexes);
-    }
+    if (known.ok()) database.exec(kIndexes);
     return known;
   }
   database.exec("BEGIN IMMEDIATE");

@@ -26,9 +26,8 @@ std::string dump(const json& value) {
 
 std::string shape_text(const protocol::RecordHeader& header) {
   json shape = json::array();
-  for (std::size_t dim = 0; dim < header.ndim && dim < header.shape.size(); ++dim) {
+  for (std::size_t dim = 0; dim < header.ndim && dim < header.shape.size(); ++dim)
     shape.push_back(header.shape[dim]);
-  }
   return shape.dump();
 }
 
@@ -57,13 +56,11 @@ std::uint64_t Writer::write(const std::vector<Item>& items) {
   std::uint64_t left_out = 0;
   SQLite::Transaction transaction(database_, SQLite::TransactionBehavior::IMMEDIATE);
   try {
-    for (const Item& item : items) {
-      if (const auto* frame = std::get_if<FrameItem>(&item)) {
+    for (const Item& item : items)
+      if (const auto* frame = std::get_if<FrameItem>(&item))
         left_out += takes_frames && insert(*frame) ? 0 : 1;
-      } else {
+      else
         std::visit([this](const auto& one) { insert(one); }, item);
-      }
-    }
     transaction.commit();
   } catch (...) {
     bound_.start_again();
@@ -75,14 +72,10 @@ std::uint64_t Writer::write(const std::vector<Item>& items) {
 // Each read sees the file as it was at the read's start, so the log must hold all changes since
 // then.
 bool Writer::is_log_full() {
-  if (bound_.max_bytes() == 0) {
-    return false;
-  }
+  if (bound_.max_bytes() == 0) return false;
   std::error_code absent;
   const std::uintmax_t bytes = std::filesystem::file_size(database_.getFilename() + "-wal", absent);
-  if (absent || bytes <= bound_.max_bytes() / kMaxLogPart) {
-    return false;
-  }
+  if (absent || bytes <= bound_.max_bytes() / kMaxLogPart) return false;
   SQLite::Statement checkpoint(database_, "PRAGMA wal_checkpoint(PASSIVE)");
   checkpoint.executeStep();
   const std::int64_t pages = checkpoint.getColumn(1).getInt64();
@@ -95,9 +88,7 @@ std::uint64_t Writer::used_bytes() { return record::used_bytes(database_); }
 bool Writer::insert(const FrameItem& item) {
   const protocol::RecordHeader& h = item.header;
   bound_.set_step(as_signed(h.run), as_signed(h.step));
-  if (!bound_.make_room(item.bytes->size())) {
-    return false;
-  }
+  if (!bound_.make_room(item.bytes->size())) return false;
   const auto code = [](auto name) { return static_cast<int>(name); };
   constexpr int kRecord = 21;
   // The bytes are not copied: they must live until the statement has run.
@@ -112,9 +103,8 @@ bool Writer::insert(const FrameItem& item) {
 void Writer::insert(const StepItem& item) {
   bound_.make_room(item.values.size() * kScalarBytes);
   bound_.add_scalars(item.values.size());
-  for (const auto& [name, value] : item.values) {
+  for (const auto& [name, value] : item.values)
     run(scalar_, as_signed(item.run), as_signed(item.step), name, value, as_signed(item.time_ns));
-  }
 }
 
 void Writer::insert(const Event& item) {
@@ -130,11 +120,9 @@ void Writer::insert(const RunItem& item) {
   const std::int64_t number = as_signed(run_number(id));
   run(run_, number, id, text_of(facts, "name"), text_of(facts, "host"),
       text_of(facts, "start_time"), dump(facts));
-  for (const json& point : protocol::member(facts, "points")) {
-    if (const auto flag = natural(point, "flag")) {
+  for (const json& point : protocol::member(facts, "points"))
+    if (const auto flag = natural(point, "flag"))
       run(point_, number, as_signed(*flag), text_of(point, "name"), dump(point));
-    }
-  }
 }
 
 void Writer::insert(const KeepItem& /*item*/) {

@@ -29,9 +29,8 @@ const points::Place& ActivePlan::place_of(const PlanEntry& entry) const {
 
 bool ActivePlan::takes(const ForwardScope& scope, std::uint64_t wanted) const {
   if (wanted == 0) return false;
-  for (std::size_t i = 0; i < plan_->entries.size(); ++i) {
+  for (std::size_t i = 0; i < plan_->entries.size(); ++i)
     if (Demand::has(wanted, i) && plan_->entries[i].takes(scope)) return true;
-  }
   return false;
 }
 
@@ -44,9 +43,8 @@ const ActivePlan::CachedPacking& ActivePlan::packing_for(std::size_t entry,
                                                          const at::Tensor& local) {
   CachedPacking& cached = packings_[entry];
   const bool is_double = local.scalar_type() == at::kDouble;
-  if (std::ranges::equal(cached.sizes, local.sizes()) && cached.is_double == is_double) {
+  if (std::ranges::equal(cached.sizes, local.sizes()) && cached.is_double == is_double)
     return cached;
-  }
   const PlanEntry& one = plan_->entries[entry];
   cached = {local.sizes().vec(), is_double, nullptr, nullptr};
   const auto logical = logical_shape(one, place_of(one), local.sizes(), context_.tensor_ranks);
@@ -76,9 +74,8 @@ std::optional<Slot> ActivePlan::slot_for(std::size_t entry, int layer, const at:
   slot.logical = cached.logical;
   slot.shape = slot.packing->shape();
   slot.is_double = cached.is_double;
-  if (one.compressor->needs_targets && text.targets.defined()) {
+  if (one.compressor->needs_targets && text.targets.defined())
     slot.targets = captured_targets(one, text.targets);
-  }
   if (one.compressor->kept.units > 0) slot.tokens = text.tokens;
   return slot;
 }

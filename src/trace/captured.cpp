@@ -17,9 +17,8 @@ void set_lines_of_heads(LogicalShape& shape, std::int64_t local_heads, std::int6
       shards_dim_1(shape.placement) ? shape.placement.full_size() : local_heads;
   shape.line_dims = {heads, queries};
   shape.lines = shape.last_line = heads * queries;
-  if (shards_dim_1(shape.placement)) {
+  if (shards_dim_1(shape.placement))
     for (mesh::Segment& segment : shape.placement.segments) segment.size *= queries;
-  }
 }
 
 }  // namespace

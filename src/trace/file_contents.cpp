@@ -15,9 +15,8 @@ using nlohmann::json;
 // Uses MessagePack, because file names may contain any bytes.
 std::string describe(const FileContents& contents) {
   json vectors = json::array(), tensors = json::array();
-  for (const auto& [name, vector] : contents.vectors) {
+  for (const auto& [name, vector] : contents.vectors)
     vectors.push_back({name, vector->hidden_size, vector->has_embedding_row, vector->rows.size()});
-  }
   for (const auto& [key, tensor] : contents.tensors) {
     tensors.push_back(
         {key.first, key.second, static_cast<int>(tensor.scalar_type()), tensor.sizes().vec()});

@@ -34,9 +34,8 @@ void ForwardBuffer::clear() {
 
 std::size_t ForwardBuffer::add(Slot slot) {
   slot.offset = rank_bytes_;
-  for (std::size_t rank = 0; rank < rank_bytes_.size(); ++rank) {
+  for (std::size_t rank = 0; rank < rank_bytes_.size(); ++rank)
     rank_bytes_[rank] += slot.bytes_of(rank);
-  }
   if (own_.size() < rank_bytes_[own_rank_]) own_.resize(rank_bytes_[own_rank_]);
   mark_failed(slot, "");
   slots_.push_back(std::move(slot));
@@ -63,9 +62,8 @@ void ForwardBuffer::mark_failed(const Slot& slot, std::string_view why) {
 
 std::uint64_t ForwardBuffer::layout_hash() const {
   std::uint64_t hash = slots_.size();
-  for (const Slot& slot : slots_) {
+  for (const Slot& slot : slots_)
     hash = base::mix(hash, (slot.entry << 32U) + static_cast<std::uint64_t>(slot.layer));
-  }
   for (const std::size_t bytes : rank_bytes_) hash = base::mix(hash, bytes);
   return hash;
 }
@@ -96,9 +94,8 @@ const std::byte* ForwardBuffer::marked_part(const Slot& slot, std::size_t rank) 
 
 std::vector<const std::byte*> ForwardBuffer::parts_of(const Slot& slot) const {
   std::vector<const std::byte*> parts(rank_bytes_.size(), nullptr);
-  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+  for (std::size_t rank = 0; rank < parts.size(); ++rank)
     if (slot.bytes_of(rank) > 0) parts[rank] = marked_part(slot, rank) + kMarkBytes;
-  }
   return parts;
 }
 
@@ -108,9 +105,8 @@ ForwardBuffer::Outcome ForwardBuffer::outcome_of(const Slot& slot, std::size_t r
 
 ForwardBuffer::Outcome ForwardBuffer::outcome(const Slot& slot) const {
   Outcome worst = Outcome::kWritten;
-  for (std::size_t rank = 0; rank < rank_bytes_.size(); ++rank) {
+  for (std::size_t rank = 0; rank < rank_bytes_.size(); ++rank)
     if (slot.bytes_of(rank) > 0) worst = std::max(worst, outcome_of(slot, rank));
-  }
   return worst;
 }
 

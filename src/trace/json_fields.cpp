@@ -11,9 +11,8 @@ base::Status refuse_unknown_keys(const json& object, const std::string& where,
   for (const auto& [key, value] : object.items()) {
     if (std::ranges::find(known, key) != known.end()) continue;
     std::string names;
-    for (const std::string_view name : known) {
+    for (const std::string_view name : known)
       names += (names.empty() ? "" : ", ") + std::string(name);
-    }
     return base::invalid_argument(where, "unknown key \"" + key + "\"", "known keys: " + names);
   }
   return {};

@@ -50,9 +50,8 @@ void KeptTokens::write(double* out) const {
       *out++ = is_there ? static_cast<double>(token->step) : -1;
       *out++ = is_there ? static_cast<double>(token->row) : -1;
       *out++ = is_there ? static_cast<double>(token->position) : -1;
-      for (std::size_t i = 0; i < Token().ids.size(); ++i) {
+      for (std::size_t i = 0; i < Token().ids.size(); ++i)
         *out++ = is_there ? static_cast<double>(token->ids[i]) : -1;
-      }
     }
   }
 }

@@ -13,9 +13,8 @@ std::vector<std::int64_t> rank_borders(const std::vector<mesh::Interval>& held, 
                                        std::int64_t last) {
   std::vector<std::int64_t> borders = {first, last};
   for (const mesh::Interval& interval : held) {
-    for (const std::int64_t at : {interval.begin, interval.end}) {
+    for (const std::int64_t at : {interval.begin, interval.end})
       if (at > first && at < last) borders.push_back(at);
-    }
   }
   std::ranges::sort(borders);
   borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
@@ -39,9 +38,8 @@ AxisLayout whole_axis(int ranks, const std::vector<std::int64_t>& boundaries) {
 std::vector<std::int64_t> line_boundaries(const LogicalShape& shape, std::int64_t block) {
   std::vector<std::int64_t> boundaries = {shape.first_line};
   for (std::int64_t at = shape.first_line - shape.first_line % block + block; at < shape.last_line;
-       at += block) {
+       at += block)
     boundaries.push_back(at);
-  }
   boundaries.push_back(shape.last_line);
   return boundaries;
 }

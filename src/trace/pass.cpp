@@ -55,9 +55,8 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
   ~State() {
     if (std::uncaught_exceptions() > 0) return;
     try {
-      for (ForwardBuffer* buffer : {&memory_.values, &memory_.gradients}) {
+      for (ForwardBuffer* buffer : {&memory_.values, &memory_.gradients})
         if (buffer->is_pending()) buffer->finish_gather();
-      }
       core_->unused.push_back(std::move(memory_));
     } catch (const std::exception&) {
       // Drop this memory; no later pass uses it.
@@ -84,9 +83,9 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
   /// has the sizes and dtype of the watched tensor.
   void watch_gradients(const points::PlaceKey& place, const at::Tensor& like,
                        const at::Tensor& from, const Make& make) noexcept {
-    for_each_entry(place, /*gradient=*/true, [&](std::size_t entry) {
-      watch_gradient(entry, place.layer, like, from, make);
-    });
+    for_each_entry(
+        place, /*gradient=*/true,
+        [&](std::size_t entry) { watch_gradient(entry, place.layer, like, from, make); });
   }
 
   void make_and_capture(const points::PlaceKey& place, at::IntArrayRef sizes, at::ScalarType dtype,
@@ -208,9 +207,8 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
 
   std::optional<std::size_t> find_unwatched(std::size_t entry, int layer) const {
     const std::vector<Slot>& slots = memory_.gradients.slots();
-    for (std::size_t i = 0; i < slots.size(); ++i) {
+    for (std::size_t i = 0; i < slots.size(); ++i)
       if (slots[i].entry == entry && slots[i].layer == layer && !is_watched_[i]) return i;
-    }
     return std::nullopt;
   }
 
@@ -288,9 +286,8 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
     if (core_->sink == nullptr || core_->group.rank() != 0) return;
     const base::CpuTimer timer(core_->seconds.encode);
     std::string message;
-    for (const Slot& slot : buffer.slots()) {
+    for (const Slot& slot : buffer.slots())
       if (!plan_->is_switched_off(slot.entry)) append_record(message, buffer, slot);
-    }
     if (!message.empty()) core_->sink->send_records(std::move(message));
   }
 

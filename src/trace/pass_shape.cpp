@@ -21,9 +21,8 @@ std::vector<std::int64_t> local_sizes(const PlanEntry& entry, const points::Plac
   std::vector<std::int64_t> sizes =
       has_heads ? std::vector{size.rows, std::int64_t{1}, size.tokens, size.tokens}
                 : std::vector{size.rows, size.tokens, point.features};
-  if (placement.is_sharded()) {
+  if (placement.is_sharded())
     sizes[static_cast<std::size_t>(placement.dim)] = local_size(placement, 0, ranks);
-  }
   return sizes;
 }
 
@@ -85,9 +84,8 @@ std::size_t bytes_of_record(const std::vector<std::int64_t>& shape, protocol::Dt
   const std::int64_t columns = shape.empty() ? 1 : shape.back();
   const std::int64_t lines = columns > 0 ? count / columns : 0;
   std::size_t payload = static_cast<std::size_t>(count) * protocol::dtype_bytes(dtype);
-  if (dtype == protocol::Dtype::kU8) {
+  if (dtype == protocol::Dtype::kU8)
     payload += static_cast<std::size_t>(lines) * protocol::kU8LineBytes;
-  }
   return protocol::record_bytes(payload);
 }
 

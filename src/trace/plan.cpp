@@ -29,9 +29,8 @@ constexpr DtypeName kIntegerDtypes[] = {{"i32", Dtype::kI32}, {"i64", Dtype::kI6
 
 std::string names_of(const points::PlaceTable& places) {
   std::string names;
-  for (const points::Place& point : places.rows()) {
+  for (const points::Place& point : places.rows())
     if (point.traceable()) names += (names.empty() ? "" : ", ") + point.name;
-  }
   return names;
 }
 
@@ -61,9 +60,7 @@ base::Result<std::vector<bool>> parse_ranges(const nlohmann::json& text, const N
                                         std::to_string(allowed.last) + ", the " + allowed.of,
                                     allowed.remedy);
     }
-    for (std::int64_t n = first; n <= last; ++n) {
-      taken[static_cast<std::size_t>(n)] = true;
-    }
+    for (std::int64_t n = first; n <= last; ++n) taken[static_cast<std::size_t>(n)] = true;
   }
   return taken;
 }
@@ -97,9 +94,8 @@ base::Status parse_layers(const json& value, const points::Place& point, const s
 
 base::Status parse_micro_batches(const json& value, std::int64_t count, const std::string& where,
                                  PlanEntry& entry) {
-  if (!value.is_null() && !value.is_string()) {
+  if (!value.is_null() && !value.is_string())
     return base::invalid_argument(where, "micro_batches must be text such as \"0-3\"");
-  }
   if (!value.is_null()) entry.micro_batches = value.get<std::string>();
   const NumberRange allowed{0, count - 1, "micro-batches of a step", "micro-batches count from 0"};
   auto taken = parse_ranges(json(entry.micro_batches), allowed, where);
@@ -112,15 +108,13 @@ base::Status parse_phases(const json& value, const std::string& where, PlanEntry
   if (value.is_null()) return {};
   entry.in_train = entry.in_eval = false;
   const bool is_list = value.is_array() && !value.empty();
-  for (const json& phase : is_list ? value : json::array({value})) {
-    if (is_list && phase == "train") {
+  for (const json& phase : is_list ? value : json::array({value}))
+    if (is_list && phase == "train")
       entry.in_train = true;
-    } else if (is_list && phase == "eval") {
+    else if (is_list && phase == "eval")
       entry.in_eval = true;
-    } else {
+    else
       return base::invalid_argument(where, "phases must be a list of \"train\" and \"eval\"");
-    }
-  }
   return {};
 }
 
@@ -128,9 +122,8 @@ base::Status parse_eval_forwards(const json& value, const std::string& where, Pl
   if (value.is_null() || value == "first") return {};
   if (value != "all")
     return base::invalid_argument(where, value.dump() + " is neither \"first\" nor \"all\"");
-  if (!entry.in_eval) {
+  if (!entry.in_eval)
     return base::invalid_argument(where, "the entry takes no evaluation", "add \"eval\" to phases");
-  }
   entry.all_eval_forwards = true;
   return {};
 }
@@ -213,9 +206,8 @@ base::Status parse_dtype(const json& value, const points::Place& point, const st
 base::Status parse_direction(const json& value, const points::Place& point,
                              const std::string& where, PlanEntry& entry) {
   if (value.is_null() || value == "value") return {};
-  if (value != "gradient") {
+  if (value != "gradient")
     return base::invalid_argument(where, value.dump() + " is neither \"value\" nor \"gradient\"");
-  }
   if (!point.gradient) return base::invalid_argument(where, point.name + " has no gradient");
   entry.gradient = true;
   return {};
@@ -289,9 +281,8 @@ base::Status parse_selection(const json& text, const std::string& where, const P
     status = parse_micro_batches(part("micro_batches"), context.micro_batches,
                                  where + ".micro_batches", entry);
   }
-  if (status && !text.contains("prompts")) {
+  if (status && !text.contains("prompts"))
     status = parse_eval_forwards(part("eval_forwards"), where + ".eval_forwards", entry);
-  }
   if (status) status = parse_prompts(text, context.prompt_sets, where, entry);
   if (status) status = check_gradient(entry, where);
   if (status) status = check_of_step(entry, point, where);
@@ -394,18 +385,15 @@ json watch_first(std::int64_t tokens, const PlanContext& context) {
     json states = {{"point", "HiddenStates"}};
     if (tokens < context.seq_length) states["tokens"] = {0, tokens};
     std::vector<json> watched = {{{"point", "InputTokens"}}, std::move(states)};
-    if (!projection.is_null()) {
+    if (!projection.is_null())
       watched.push_back({{"point", "HiddenStates"}, {"compressor", projection}});
-    }
     for (json& entry : watched) {
       entry.update(selection);
       entries.push_back(std::move(entry));
     }
   };
   watch(json::object());
-  for (const std::string& set : context.prompt_sets.names()) {
-    watch({{"prompts", set}, {"rows", 0}});
-  }
+  for (const std::string& set : context.prompt_sets.names()) watch({{"prompts", set}, {"rows", 0}});
   return {{"entries", std::move(entries)}};
 }
 
@@ -414,18 +402,16 @@ json watch_first(std::int64_t tokens, const PlanContext& context) {
 bool PlanEntry::takes(const ForwardScope& scope) const {
   if (!enabled || scope.step % every != 0 || scope.prompt_set != prompt_set) return false;
   if (prompt_set > 0) return true;
-  if (scope.phase == Phase::kEval) {
+  if (scope.phase == Phase::kEval)
     return in_eval && (all_eval_forwards || (scope.batch == 0 && scope.micro_batch == 0));
-  }
   const auto number = static_cast<std::size_t>(scope.micro_batch);
   return in_train && number < takes_micro_batch.size() && takes_micro_batch[number];
 }
 
 base::Result<Plan> parse_plan(const json& text, const PlanContext& context, std::uint32_t number) {
   if (!text.is_object()) return base::invalid_argument("plan", "must be an object");
-  if (auto status = refuse_unknown_keys(text, "plan", {"number", "entries"}); !status) {
+  if (auto status = refuse_unknown_keys(text, "plan", {"number", "entries"}); !status)
     return status.error();
-  }
   const json entries = text.value("entries", json());
   if (!entries.is_array()) return base::invalid_argument("plan.entries", "must be a list");
   if (entries.size() > context.limits.max_entries) {
@@ -452,9 +438,8 @@ json to_json(const Plan& plan, const PlanContext& context) {
 
 FileContents contents_of(const Plan& plan) {
   FileContents contents;
-  for (const PlanEntry& entry : plan.entries) {
+  for (const PlanEntry& entry : plan.entries)
     for (const auto& vector : entry.compressor->vectors) contents.vectors[vector->name] = vector;
-  }
   return contents;
 }
 
@@ -468,9 +453,8 @@ json default_plan(const PlanContext& context) {
   for (const points::PromptShape& set : *sets) {
     if (set.is_removed) continue;
     json longer = plan;
-    for (json& entry : how_prompts_are_predicted(set, context)) {
+    for (json& entry : how_prompts_are_predicted(set, context))
       longer["entries"].push_back(std::move(entry));
-    }
     if (parse_plan(longer, context, 0)) plan = std::move(longer);
   }
   return plan;

@@ -67,9 +67,8 @@ EntryCost cost_of_entry(const PlanEntry& entry, const PlanContext& context,
 std::vector<EntryCost> cost_of(const Plan& plan, const PlanContext& context,
                                const OtherPasses& passes) {
   std::vector<EntryCost> costs;
-  for (const PlanEntry& entry : plan.entries) {
+  for (const PlanEntry& entry : plan.entries)
     costs.push_back(cost_of_entry(entry, context, passes));
-  }
   return costs;
 }
 

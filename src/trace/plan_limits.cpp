@@ -18,9 +18,8 @@ Bytes bytes_of(const PlanEntry& entry, const PlanContext& context) {
   if (!record) return {};
   const auto layers = static_cast<std::size_t>(layers_taken(entry, context));
   Bytes bytes{layers * bytes_of_record(record->shape, entry.dtype), 0};
-  for (int rank = 0; record->packing != nullptr && rank < context.tensor_ranks; ++rank) {
+  for (int rank = 0; record->packing != nullptr && rank < context.tensor_ranks; ++rank)
     bytes.gathered += layers * record->packing->part_bytes(static_cast<std::size_t>(rank));
-  }
   return bytes;
 }
 

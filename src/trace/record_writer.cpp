@@ -47,9 +47,7 @@ protocol::RecordHeader RecordWriter::header_for(const Plan& plan, const ForwardS
   header.ndim = static_cast<std::uint8_t>(shape.size());
   std::ranges::transform(shape, header.shape.begin(),
                          [](std::int64_t size) { return static_cast<std::uint32_t>(size); });
-  if (slot.logical != nullptr) {
-    header.features = static_cast<std::uint32_t>(slot.logical->features);
-  }
+  if (slot.logical != nullptr) header.features = static_cast<std::uint32_t>(slot.logical->features);
   header.time = nanoseconds_since_1970();
   return header;
 }
@@ -63,9 +61,8 @@ void RecordWriter::append(std::string& message, const Plan& plan, const ForwardS
   }
   const std::int64_t count = c10::multiply_integers(slot.shape);
   const std::int64_t columns = slot.shape.empty() ? 1 : slot.shape.back();
-  if (numbers_.size() < static_cast<std::size_t>(count)) {
+  if (numbers_.size() < static_cast<std::size_t>(count))
     numbers_.resize(static_cast<std::size_t>(count));
-  }
   const PlanEntry& entry = plan.entries[slot.entry];
   const int row = context_.places->rows()[entry.point].hidden_state.value_or(slot.layer);
   slot.packing->join({row, slot.targets}, parts, reinterpret_cast<std::byte*>(numbers_.data()));

@@ -179,9 +179,8 @@ TT_INLINE double sum_of_all(const Lines<Number>& numbers) {
       load_half(x, row + i + 3 * kHalf);
       d += x;
     }
-    for (std::int64_t lane = 0; i < numbers.width; ++i, ++lane) {
+    for (std::int64_t lane = 0; i < numbers.width; ++i, ++lane)
       a[lane % kHalf] += static_cast<double>(row[i]);
-    }
   }
   return tree_of((a + b) + (c + d));
 }
@@ -215,9 +214,8 @@ TT_INLINE Powers powers_of(const Lines<Number>& numbers, double shift) {
     }
     for (; i < numbers.width; i += kHalf) {
       Half away = {};
-      for (std::int64_t k = i; k < i + kHalf && k < numbers.width; ++k) {
+      for (std::int64_t k = i; k < i + kHalf && k < numbers.width; ++k)
         away[k - i] = static_cast<double>(row[k]) - shift;
-      }
       add_powers(low, away);
     }
   }
@@ -257,11 +255,9 @@ TT_INLINE void add_squares_of_four(const Number* row, std::int64_t stride, std::
     *reinterpret_cast<Unaligned*>(columns + i) += column;
   }
   lines[0] = tree_of(a), lines[1] = tree_of(b), lines[2] = tree_of(c), lines[3] = tree_of(d);
-  for (; i < width; ++i) {
-    for (std::int64_t k = 0; k < 4; ++k) {
+  for (; i < width; ++i)
+    for (std::int64_t k = 0; k < 4; ++k)
       add_square_of_one(row + i + k * stride, lines[k], columns[i]);
-    }
-  }
 }
 
 template <typename Number>
@@ -270,9 +266,8 @@ TT_INLINE void add_squares(const Lines<Number>& numbers, double* lines, double* 
   const auto [data, stride, count, width] = numbers;
   for (std::int64_t i = 0; i < width; ++i) columns[i] = 0;
   std::int64_t line = 0;
-  for (; line + 4 <= count; line += 4) {
+  for (; line + 4 <= count; line += 4)
     add_squares_of_four(data + line * stride, stride, width, lines + line, columns);
-  }
   for (; line < count; ++line) {
     const Number* row = data + line * stride;
     Half sum = {};
@@ -325,9 +320,8 @@ TT_INLINE std::uint64_t count_of(const std::uint8_t* bytes, std::int64_t count, 
   static_assert(kMaxCounted / kBytes <= 255);
   const Bytes wanted = Bytes{} + static_cast<std::uint8_t>(value);
   Bytes found = {};
-  for (std::int64_t i = 0; i < count; i += kBytes) {
+  for (std::int64_t i = 0; i < count; i += kBytes)
     found -= reinterpret_cast<Bytes>(*reinterpret_cast<const Bytes*>(bytes + i) == wanted);
-  }
   std::uint64_t sum = 0;
   for (std::int64_t lane = 0; lane < kBytes; ++lane) sum += found[lane];
   return sum;
@@ -360,9 +354,8 @@ TT_INLINE void count_exponents_of(const Lines<float>& numbers, std::uint64_t* co
   for (std::int64_t line = 0; line < lines; ++line) {
     const float* row = data + line * stride;
     std::uint8_t* const to = exponents + line * width;
-    for (std::int64_t i = 0; i < width; ++i) {
+    for (std::int64_t i = 0; i < width; ++i)
       to[i] = static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(row[i]) >> 23);
-    }
   }
   const std::uint8_t* const end = exponents + lines * width;
   std::int64_t compared = (end - exponents) / kBytes * kBytes;
@@ -379,9 +372,8 @@ TT_INLINE void count_exponents_of(const Lines<float>& numbers, std::uint64_t* co
 TT_INLINE void count_exponents_of(const Lines<double>& numbers, std::uint64_t* counts) {
   for (std::int64_t line = 0; line < numbers.lines; ++line) {
     const double* row = numbers.data + line * numbers.stride;
-    for (std::int64_t i = 0; i < numbers.width; ++i) {
+    for (std::int64_t i = 0; i < numbers.width; ++i)
       ++counts[std::bit_cast<std::uint64_t>(row[i]) >> 52 & 0x7ff];
-    }
   }
 }
 

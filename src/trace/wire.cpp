@@ -34,9 +34,8 @@ void encode_line(const double* line, std::int64_t columns, float* offset_and_sca
   if (!(least <= most)) least = most = 0;
   offset_and_scale[0] = static_cast<float>(least);
   offset_and_scale[1] = static_cast<float>((most - least) / protocol::kU8Largest);
-  for (std::int64_t i = 0; i < columns; ++i) {
+  for (std::int64_t i = 0; i < columns; ++i)
     codes[i] = code_of(line[i], offset_and_scale[0], offset_and_scale[1]);
-  }
 }
 
 void encode_u8(const double* numbers, std::int64_t count, std::int64_t columns,

@@ -13,9 +13,8 @@ namespace tt::train {
 
 std::vector<at::Tensor> owned_parts(const at::Tensor& local, const mesh::Placement& placement,
                                     const comm::ProcessGroup& tensor) {
-  if (!placement.is_sharded()) {
+  if (!placement.is_sharded())
     return tensor.rank() == 0 ? std::vector<at::Tensor>{local} : std::vector<at::Tensor>{};
-  }
   std::vector<at::Tensor> parts;
   for (const auto& interval : mesh::intervals_of_rank(placement, tensor.rank(), tensor.size())) {
     if (interval.owner != tensor.rank()) continue;

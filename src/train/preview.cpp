@@ -45,8 +45,8 @@ base::Result<std::optional<trace::Plan>> begin(const PreviewParts& parts,
 }
 
 bool watches_prompts(const trace::Plan& plan) {
-  return std::ranges::any_of(plan.entries,
-                             [](const trace::PlanEntry& entry) { return entry.prompt_set > 0; });
+  return std::ranges::any_of(
+      plan.entries, [](const trace::PlanEntry& entry) { return entry.prompt_set > 0; });
 }
 
 // Runs without dropout, so that the passes differ only by the program. The gradients are not used.
@@ -59,9 +59,8 @@ Losses measure(const PreviewParts& parts, std::int64_t step, bool has_backward,
   losses.valid = runner.mean_over_replicas(
       runner.mean_loss({.step = step, .phase = trace::Phase::kEval}, watch));
   runner.finish();
-  if (watch != nullptr && watches_prompts(watch->plan())) {
+  if (watch != nullptr && watches_prompts(watch->plan()))
     runner.run_prompts(parts.prompts, step, *watch);
-  }
   losses.records = kept.take();
   return losses;
 }

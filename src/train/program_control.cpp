@@ -127,11 +127,10 @@ void ProgramControl::run_preview(std::int64_t next_step) {
   preview_params_.clear();
   preview_contents_ = {};
   if (!preview_id_) return;
-  if (answer) {
+  if (answer)
     control_source_->answer(*preview_id_, std::move(answer).value());
-  } else {
+  else
     control_source_->refuse(*preview_id_, answer.error());
-  }
   preview_id_.reset();
 }
 

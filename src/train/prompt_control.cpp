@@ -31,11 +31,10 @@ std::vector<data::PromptSet> with(std::vector<data::PromptSet> sets, data::Promp
   const auto known = std::ranges::find_if(sets, [&added](const data::PromptSet& set) {
     return set.is_removed && set.name == added.name && set.texts == added.texts;
   });
-  if (known != sets.end()) {
+  if (known != sets.end())
     known->is_removed = false;
-  } else {
+  else
     sets.push_back(std::move(added));
-  }
   return sets;
 }
 
@@ -78,9 +77,7 @@ void PromptControl::take_run(std::uint64_t id, const protocol::RunPrompt& reques
 base::Result<trace::Plan> PromptControl::keep(const protocol::KeepPrompt& request,
                                               const trace::Plan& plan) {
   base::Status status = check_name(request.name);
-  if (status) {
-    status = data::check_prompt(request.text, kSubject, plan_context_.seq_length, "text");
-  }
+  if (status) status = data::check_prompt(request.text, kSubject, plan_context_.seq_length, "text");
   if (!status) return status.error();
   std::vector<data::PromptSet> sets = with(*prompts_.sets, {request.name, {request.text}});
   status = data::check_prompt_sets(sets, "name");
@@ -151,11 +148,10 @@ void PromptControl::run(std::int64_t next_step) {
   auto answer =
       prompts_.run(std::exchange(run_params_, {}), std::exchange(run_contents_, {}), next_step - 1);
   if (control_.rank() != 0) return;
-  if (answer) {
+  if (answer)
     control_source_->answer(run_id_, std::move(answer).value());
-  } else {
+  else
     control_source_->refuse(run_id_, answer.error());
-  }
 }
 
 }  // namespace tt::train

@@ -65,9 +65,7 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
                      params, contents, done);
                }},
           parts_.is_told_to_stop) {
-  if (!config.export_tensors.empty()) {
-    export_steps_ = config::parse_steps(config.export_at).value();
-  }
+  if (!config.export_tensors.empty()) export_steps_ = config::parse_steps(config.export_at).value();
   if (parts_.plan != nullptr) {
     tracer_.set_plan(parts_.plan);
     control_.plan_was_set();
@@ -80,12 +78,10 @@ void Trainer::run() {
   for (; number <= config_.train_iters && control_.before_step(number); ++number) {
     StepReport report = step(number);
     const bool is_last = number == config_.train_iters;
-    if (config_.eval_interval > 0 && (number % config_.eval_interval == 0 || is_last)) {
+    if (config_.eval_interval > 0 && (number % config_.eval_interval == 0 || is_last))
       report.valid_loss = evaluate(number);
-    }
-    if (number % config_.monitor.monitor_interval == 0 || is_last) {
+    if (number % config_.monitor.monitor_interval == 0 || is_last)
       runner_.run_prompts(parts_.prompts, number, tracer_);
-    }
     notify(report);
     notify_interventions(number);
     verify_sequences(parts_.groups);
@@ -104,9 +100,8 @@ StepReport Trainer::step(std::int64_t number) {
       runner_.mean_loss({.step = number, .drops = true, .has_backward = true}, &tracer_));
   gradients_.reduce();
   report.grad_norm = gradients_.norm();
-  if (std::ranges::find(export_steps_, number) != export_steps_.end()) {
+  if (std::ranges::find(export_steps_, number) != export_steps_.end())
     export_step(number, report.loss);
-  }
   updates_.before_update(number);
   update(report);
   updates_.after_update(number);
@@ -132,9 +127,8 @@ void Trainer::update(const StepReport& report) {
                      std::to_string(report.grad_norm) + " is not finite at step " +
                      std::to_string(report.step));
   }
-  if (config_.optimizer.clip_grad > 0) {
+  if (config_.optimizer.clip_grad > 0)
     gradients_.clip(report.grad_norm, config_.optimizer.clip_grad);
-  }
   optimizer_.step(report.lr);
 }
 

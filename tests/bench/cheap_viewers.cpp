@@ -44,25 +44,20 @@ void FrameParser::feed(std::string_view bytes, Received& received,
       received.last_sequence = std::max(received.last_sequence, sequence_);
       ages.push_back(now - std::min(now, time_));
     }
-    if (bytes.empty()) {
-      return;
-    }
+    if (bytes.empty()) return;
     const std::size_t taken = std::min(need_ - have_, bytes.size());
     std::memcpy(header_.data() + have_, bytes.data(), taken);
     have_ += taken;
     bytes.remove_prefix(taken);
-    if (have_ == need_) {
-      on_header();
-    }
+    if (have_ == need_) on_header();
   }
 }
 
 void FrameParser::on_header() {
-  if (in_message_) {
+  if (in_message_)
     on_record_header();
-  } else {
+  else
     on_frame_header();
-  }
 }
 
 void FrameParser::on_frame_header() {
@@ -74,13 +69,9 @@ void FrameParser::on_frame_header() {
     return;
   }
   std::uint64_t length = wide == 0 ? first : 0;
-  for (std::size_t i = 0; i < wide; ++i) {
-    length = length << 8U | byte(2 + i);
-  }
+  for (std::size_t i = 0; i < wide; ++i) length = length << 8U | byte(2 + i);
   const std::uint8_t opcode = byte(0) & 0x0FU;
-  if (opcode == kCloseOpcode) {
-    throw std::runtime_error("the hub closed a viewer's connection");
-  }
+  if (opcode == kCloseOpcode) throw std::runtime_error("the hub closed a viewer's connection");
   have_ = 0;
   in_message_ = opcode == kBinaryOpcode && length > 0;
   need_ = in_message_ ? protocol::kRecordHeaderBytes : 2;
@@ -95,9 +86,8 @@ void FrameParser::on_record_header() {
   std::memcpy(&sequence_, header_.data() + kSequenceOffset, sizeof(sequence_));
   std::memcpy(&time_, header_.data() + kTimeOffset, sizeof(time_));
   const std::uint64_t whole = protocol::record_bytes(payload);
-  if (magic != protocol::kRecordMagic || whole > message_left_) {
+  if (magic != protocol::kRecordMagic || whole > message_left_)
     throw std::runtime_error("a binary message is not made of records");
-  }
   message_left_ -= whole;
   skip_ = whole - protocol::kRecordHeaderBytes;
   record_open_ = true;
@@ -132,11 +122,10 @@ class Viewers {
       const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), -1);
       for (int i = 0; i < count; ++i) {
         const epoll_event& event = events.at(static_cast<std::size_t>(i));
-        if (event.data.ptr == nullptr) {
+        if (event.data.ptr == nullptr)
           obey();
-        } else {
+        else
           read(*static_cast<Viewer*>(event.data.ptr));
-        }
       }
     }
   }
@@ -145,9 +134,7 @@ class Viewers {
   std::unique_ptr<Viewer> open(const Endpoint& endpoint) {
     auto viewer = std::make_unique<Viewer>();
     viewer->fd = connect_to(endpoint.port);
-    if (endpoint.path.empty()) {
-      return viewer;
-    }
+    if (endpoint.path.empty()) return viewer;
     const std::string early = upgrade(viewer->fd.get(), endpoint);
     viewer->parser.feed(early, viewer->received, ages_);
     if (!endpoint.token.empty()) {
@@ -160,9 +147,8 @@ class Viewers {
 
   void watch(int fd, Viewer* viewer) {
     epoll_event event{.events = EPOLLIN, .data = {.ptr = viewer}};
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
       throw std::runtime_error("a descriptor cannot be waited for");
-    }
   }
 
   void read(Viewer& viewer) {
@@ -170,19 +156,14 @@ class Viewers {
     const bool discard = skip >= kWorthDiscarding;
     const ssize_t count = ::recv(viewer.fd.get(), buffer_.data(), discard ? skip : buffer_.size(),
                                  MSG_DONTWAIT | (discard ? MSG_TRUNC : 0));
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
-      return;
-    }
-    if (count <= 0) {
-      throw std::runtime_error("the hub ended a viewer's connection");
-    }
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (count <= 0) throw std::runtime_error("the hub ended a viewer's connection");
     const auto bytes = static_cast<std::size_t>(count);
     viewer.received.bytes += bytes;
-    if (discard) {
+    if (discard)
       viewer.parser.skip(bytes);
-    } else {
+    else
       viewer.parser.feed({buffer_.data(), bytes}, viewer.received, ages_);
-    }
   }
 
   void obey() {

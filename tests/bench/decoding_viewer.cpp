@@ -112,9 +112,8 @@ void DecodingViewer::take_message(std::string_view message) {
 void DecodingViewer::take_record(const protocol::RecordView& record) {
   const std::vector<float> numbers = decode(record);
   const auto wanted = static_cast<float>(record.header.layer);
-  if (numbers.empty() || numbers.front() != wanted || numbers.back() != wanted) {
+  if (numbers.empty() || numbers.front() != wanted || numbers.back() != wanted)
     throw std::runtime_error("a record's numbers are not those of its layer");
-  }
   ++decoded_.records;
   decoded_.numbers += numbers.size();
   decoded_.bytes += record.whole.size();

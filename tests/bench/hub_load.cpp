@@ -82,9 +82,7 @@ class Messages {
 
   // The next records, of as many keys as there are entries and layers in turn.
   std::string_view next(Clock::time_point made) {
-    for (const std::size_t record : records_) {
-      write_header(bytes_.data() + record, made);
-    }
+    for (const std::size_t record : records_) write_header(bytes_.data() + record, made);
     return bytes_;
   }
 
@@ -110,9 +108,7 @@ class Messages {
   }
 
   void mask_if_wanted(char* bytes, std::size_t count) const {
-    if (masked_) {
-      mask(bytes, count);
-    }
+    if (masked_) mask(bytes, count);
   }
 
   std::string plain_;
@@ -143,9 +139,7 @@ std::size_t at_once(std::size_t message_bytes, double rate) {
 void run_worker(const Endpoint& endpoint, std::size_t payload_bytes, std::size_t batch,
                 double rate) {
   const base::ScopedFd fd = connect_to(endpoint.port);
-  if (!endpoint.path.empty()) {
-    upgrade(fd.get(), endpoint);
-  }
+  if (!endpoint.path.empty()) upgrade(fd.get(), endpoint);
   if (!endpoint.token.empty()) {
     send_text(fd.get(), R"({"id":1,"method":"hello","params":{"versions":[1],"role":"worker",)"
                         R"("rank":0,"client":"hub_load","run":{"id":"00000000000000b1"}}})");
@@ -167,10 +161,8 @@ std::vector<Sink> accept_sinks(const Listener& listener, int count, int epoll) {
     const int fd = sinks.back().fd.get();
     epoll_event event{.events = EPOLLOUT, .data = {.u64 = static_cast<std::uint64_t>(i)}};
     if (fd < 0 || ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof(kSendBuffer)) != 0 ||
-        ::fcntl(fd, F_SETFL, O_NONBLOCK) != 0 ||
-        ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+        ::fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0)
       throw std::runtime_error("a viewer cannot be accepted");
-    }
   }
   return sinks;
 }
@@ -192,9 +184,7 @@ void run_send_loop(std::size_t payload_bytes, int count) {
       Sink& sink = sinks.at(events.at(static_cast<std::size_t>(i)).data.u64);
       const ssize_t sent =
           ::send(sink.fd.get(), frame.data() + sink.sent, frame.size() - sink.sent, MSG_NOSIGNAL);
-      if (sent < 0 && errno != EAGAIN) {
-        return;
-      }
+      if (sent < 0 && errno != EAGAIN) return;
       sink.sent = (sink.sent + static_cast<std::size_t>(std::max<ssize_t>(sent, 0))) % frame.size();
     }
   }

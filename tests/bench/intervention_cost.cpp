@@ -55,9 +55,8 @@ class Vectors : public trace::VectorLibrary {
     vector->name = name;
     vector->hidden_size = model_.hidden_size;
     vector->has_embedding_row = true;
-    for (std::int64_t i = 0; i < (model_.num_layers + 1) * model_.hidden_size; ++i) {
+    for (std::int64_t i = 0; i < (model_.num_layers + 1) * model_.hidden_size; ++i)
       vector->rows.push_back(static_cast<float>(i % model_.hidden_size % 7 - 3) / 64.0F);
-    }
     return std::shared_ptr<const trace::DirectionVector>(vector);
   }
 
@@ -199,15 +198,14 @@ int main(int argc, char** argv) {
     std::string kind;
     std::string path;
     words >> what;
-    if (what == "weights" && words >> path) {
+    if (what == "weights" && words >> path)
       write_weights(bench, path);
-    } else if (what == "logits" && words >> kind >> path) {
+    else if (what == "logits" && words >> kind >> path)
       write_logits(bench, kind, path);
-    } else if (std::size_t cycles = 0; what == "time" && words >> cycles) {
+    else if (std::size_t cycles = 0; what == "time" && words >> cycles)
       time(bench, cycles);
-    } else {
+    else
       return 2;
-    }
   }
   return 0;
 }

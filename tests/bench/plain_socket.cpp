@@ -32,9 +32,7 @@ std::string frame_header(std::uint8_t opcode, std::uint64_t length, std::uint8_t
   const int wide = length < 126 ? 0 : length < 65536 ? 2 : 8;
   const auto first = wide == 0 ? static_cast<std::uint8_t>(length) : wide == 2 ? 126 : 127;
   header += static_cast<char>(masked | first);
-  for (int byte = wide - 1; byte >= 0; --byte) {
-    header += static_cast<char>(length >> (8 * byte));
-  }
+  for (int byte = wide - 1; byte >= 0; --byte) header += static_cast<char>(length >> (8 * byte));
   return header;
 }
 
@@ -46,9 +44,8 @@ base::ScopedFd connect_to(int port) {
   const int yes = 1;
   if (!fd ||
       ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)) != 0) {
+      ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)) != 0)
     fail("port " + std::to_string(port) + " cannot be connected to");
-  }
   return fd;
 }
 
@@ -59,9 +56,8 @@ Listener listen_on_any() {
   auto* const any = reinterpret_cast<sockaddr*>(&address);
   if (!listener.fd || ::bind(listener.fd.get(), any, size) != 0 ||
       ::listen(listener.fd.get(), SOMAXCONN) != 0 ||
-      ::getsockname(listener.fd.get(), any, &size) != 0) {
+      ::getsockname(listener.fd.get(), any, &size) != 0)
     fail("no port can be listened on");
-  }
   listener.port = ntohs(address.sin_port);
   return listener;
 }
@@ -72,33 +68,26 @@ std::string upgrade(int fd, const Endpoint& endpoint) {
                         "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                         "Sec-WebSocket-Version: 13\r\n"
                         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
-  if (!endpoint.token.empty()) {
-    request += "Authorization: Bearer " + endpoint.token + "\r\n";
-  }
+  if (!endpoint.token.empty()) request += "Authorization: Bearer " + endpoint.token + "\r\n";
   send_all(fd, request + "\r\n");
   std::string answer;
   std::array<char, 4096> buffer{};
   std::size_t end = std::string::npos;
   while (end == std::string::npos) {
     const ssize_t count = ::recv(fd, buffer.data(), buffer.size(), 0);
-    if (count <= 0) {
-      throw std::runtime_error("the hub ended the connection in the handshake");
-    }
+    if (count <= 0) throw std::runtime_error("the hub ended the connection in the handshake");
     answer.append(buffer.data(), static_cast<std::size_t>(count));
     end = answer.find("\r\n\r\n");
   }
-  if (!answer.starts_with("HTTP/1.1 101 ")) {
+  if (!answer.starts_with("HTTP/1.1 101 "))
     throw std::runtime_error("the hub refused: " + answer.substr(0, answer.find("\r\n")));
-  }
   return answer.substr(end + 4);
 }
 
 void send_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (count < 0) {
-      fail("the hub takes no more");
-    }
+    if (count < 0) fail("the hub takes no more");
     bytes.remove_prefix(static_cast<std::size_t>(count));
   }
 }
@@ -112,9 +101,8 @@ std::string server_frame_header(std::uint8_t opcode, std::uint64_t length) {
 }
 
 void mask(char* bytes, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < count; ++i)
     bytes[i] = static_cast<char>(bytes[i] ^ kMask[i % kMask.size()]);
-  }
 }
 
 void send_text(int fd, std::string text) {

@@ -102,9 +102,8 @@ Cost record_all(const std::string& path, std::size_t bytes, std::size_t records)
   const double cpu = base::process_cpu_seconds();
   const Clock::time_point begin = Clock::now();
   for (std::size_t i = 0; i < records; ++i) {
-    while (recorder.counters().queue_bytes > (std::size_t{48} << 20U)) {
+    while (recorder.counters().queue_bytes > (std::size_t{48} << 20U))
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
     protocol::RecordHeader header = made.header;
     header.step = 1 + i / kRecordsOfStep;
     header.layer = static_cast<std::uint16_t>(1 + i / kPoints % kLayers);
@@ -161,9 +160,8 @@ int main(int argc, char** argv) {
     const bool stays = what == "fill";
     const std::string path = stays ? argv[2] : std::string(argv[2]) + "/bench.ttrec";
     cost = record_all(path, number(3), number(4));
-    if (!stays) {
+    if (!stays)
       for (const char* end : {"", "-wal", "-shm"}) std::filesystem::remove(path + end);
-    }
   }
   std::cout << cost.seconds << ' ' << cost.cpu << std::endl;
   return 0;

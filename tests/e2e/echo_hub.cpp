@@ -23,11 +23,10 @@ class EchoRoom : public Room {
   EchoRoom() : Room({.queue = {.total_bytes = std::size_t{64} << 20U, .batch_bytes = 0}}) {}
 
   void on_text(Client& client, std::string_view text, Clock::time_point /*now*/) override {
-    if (client.queue().push_text(std::make_shared<const std::string>(text))) {
+    if (client.queue().push_text(std::make_shared<const std::string>(text)))
       client.wake();
-    } else {
+    else
       client.close("more than the queue holds");
-    }
   }
 
   // Every record has a key of its own, so that none replaces another.

@@ -75,11 +75,10 @@ void wait_and_poll(tt::link::HubClient& client, std::istream& in) {
     requests.push_back({{"id", request.id},
                         {"method", tt::protocol::row_of(request.body).method},
                         {"params", tt::protocol::params_of(request.body)}});
-    if (std::holds_alternative<tt::protocol::StepRun>(request.body)) {
+    if (std::holds_alternative<tt::protocol::StepRun>(request.body))
       client.refuse(request.id, {"invalid_argument", "not now", "count", ""});
-    } else if (request.id != 0) {
+    else if (request.id != 0)
       client.answer(request.id, {{"step", 12}, {"ranks", 2}});
-    }
   }
   print({{"requests", requests}, {"waited_ms", waited}});
 }

@@ -38,19 +38,17 @@ void check_tree(const Ast& ast, std::string_view source, const Limits& limits) {
 void check_error(const tt::base::Error& error) {
   require(error.code == "invalid_expression", "code");
   require(error.message.find("\n  ") != std::string::npos, "the message shows the place");
-  for (const unsigned char c : error.message + error.where + error.remedy) {
+  for (const unsigned char c : error.message + error.where + error.remedy)
     require((c >= ' ' && c != 0x7F) || c == '\n', "control characters are not shown");
-  }
   static_cast<void>(nlohmann::json(error.message).dump());  // throws unless it is UTF-8
 }
 
 bool check(std::string_view source, const Limits& limits) {
   const auto ast = tt::expr::parse(source, limits);
-  if (ast.ok()) {
+  if (ast.ok())
     check_tree(ast.value(), source, limits);
-  } else {
+  else
     check_error(ast.error());
-  }
   return ast.ok();
 }
 

@@ -6,10 +6,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto graph = nlohmann::json::parse(tt::fuzz::as_text(data, size), nullptr, false);
   if (graph.is_discarded()) return 0;
   const auto program = tt::graph::read_program(graph, tt::fuzz::model());
-  if (program.ok()) {
+  if (program.ok())
     tt::fuzz::check_program(program.value());
-  } else {
+  else
     tt::fuzz::check_error(program.error());
-  }
   return 0;
 }

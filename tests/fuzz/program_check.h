@@ -21,11 +21,9 @@ inline bool is_deep(const base::Error& error) {
 inline void check_program(const graph::Program& program) {
   require(!program.effects.empty() && program.effects.size() <= graph::kMaxEffects, "kMaxEffects");
   require(program.parameters.size() <= graph::kMaxParameters, "kMaxParameters");
-  for (std::size_t i = 0; i < program.values.size(); ++i) {
-    for (const graph::Leaf& leaf : program.values[i].leaves) {
+  for (std::size_t i = 0; i < program.values.size(); ++i)
+    for (const graph::Leaf& leaf : program.values[i].leaves)
       require(leaf.kind != graph::LeafKind::kBinding || leaf.value < i, "names stand above users");
-    }
-  }
   for (const graph::Effect& effect : program.effects) {
     graph::is_identity(program, effect, {});
     graph::is_each(program, effect);
@@ -45,9 +43,8 @@ inline void check_program(const graph::Program& program) {
 
 inline void check_error(const base::Error& error) {
   require(error.code == "invalid_expression" || error.code == "invalid_graph", "code");
-  for (const unsigned char c : error.message + error.where + error.remedy) {
+  for (const unsigned char c : error.message + error.where + error.remedy)
     require((c >= ' ' && c != 0x7F) || c == '\n', "control characters are not shown");
-  }
   static_cast<void>(nlohmann::json(error.message).dump());  // throws unless it is UTF-8
 }
 

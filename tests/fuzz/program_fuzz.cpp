@@ -3,10 +3,9 @@
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto program = tt::graph::parse_program(tt::fuzz::as_text(data, size), tt::fuzz::model());
-  if (program.ok()) {
+  if (program.ok())
     tt::fuzz::check_program(program.value());
-  } else {
+  else
     tt::fuzz::check_error(program.error());
-  }
   return 0;
 }

@@ -29,9 +29,8 @@ void mend_record(std::string& message, std::size_t at, bool payload) {
   std::uint64_t size = 0;
   std::memcpy(&size, message.data() + at + kPayloadBytesAt, sizeof(size));
   const std::string_view rest = std::string_view(message).substr(at + kRecordHeaderBytes);
-  if (payload && size <= rest.size()) {
+  if (payload && size <= rest.size())
     put(message, at + kPayloadCrcAt, crc_of(rest.substr(0, size)));
-  }
   put(message, at + kHeaderCrcAt, crc_of(std::string_view(message).substr(at, kHeaderCrcAt)));
 }
 
@@ -39,9 +38,7 @@ void mend(std::string& message, bool payload) {
   for (std::size_t at = 0; at + kRecordHeaderBytes <= message.size();) {
     mend_record(message, at, payload);
     const auto record = read_record(std::string_view(message).substr(at), RecordCheck::kHeader);
-    if (!record) {
-      return;
-    }
+    if (!record) return;
     at += record.value().whole.size();
   }
 }
@@ -57,9 +54,7 @@ Wide bytes_of_shape(const RecordHeader& header) {
     empty = empty || extent == 0;
     elements = elements > kHuge ? elements : elements * extent;
   }
-  if (empty) {
-    return 0;
-  }
+  if (empty) return 0;
   if (header.dtype == Dtype::kU8) {
     const std::uint32_t columns = header.ndim == 0 ? 1 : header.shape[header.ndim - 1U];
     return elements + elements / columns * kU8LineBytes;
@@ -106,13 +101,9 @@ void read_all(std::string_view message, RecordCheck check) {
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size == 0) {
-    return 0;
-  }
+  if (size == 0) return 0;
   std::string message(tt::fuzz::as_text(data + 1, size - 1));
-  if ((data[0] & 1U) != 0) {
-    mend(message, (data[0] & 2U) != 0);
-  }
+  if ((data[0] & 1U) != 0) mend(message, (data[0] & 2U) != 0);
   message.shrink_to_fit();
   read_all(message, RecordCheck::kHeader);
   read_all(message, RecordCheck::kPayload);

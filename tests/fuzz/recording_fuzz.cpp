@@ -41,9 +41,7 @@ class OwnFile {
 
  private:
   void remove() const {
-    for (const char* ending : {"", "-wal", "-shm", "-journal"}) {
-      fs::remove(path() + ending);
-    }
+    for (const char* ending : {"", "-wal", "-shm", "-journal"}) fs::remove(path() + ending);
   }
 
   fs::path path_;
@@ -62,9 +60,7 @@ void read_run(Recording& recording, std::uint64_t run) {
     std::size_t frames = 0;
     std::size_t bytes = 0;
     recording.frames({.run = run}, [&](const Frame& frame) {
-      for (const char c : frame.record) {
-        bytes += c == 0 ? 1 : 0;  // each byte can be read
-      }
+      for (const char c : frame.record) bytes += c == 0 ? 1 : 0;  // each byte can be read
       return ++frames < kMaxFrames;
     });
     require(frames <= kMaxFrames, "reading ends when it is told to");
@@ -102,9 +98,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     return 0;
   }
   attempt([&] {
-    for (const RunInfo& run : recording.value().runs()) {
-      read_run(recording.value(), run.run);
-    }
+    for (const RunInfo& run : recording.value().runs()) read_run(recording.value(), run.run);
   });
   attempt([&] {
     require(recording.value().events({.limit = kMaxRows}).size() <= kMaxRows,

@@ -23,13 +23,10 @@ using Seconds = std::chrono::duration<double>;
 constexpr Seconds kLongest{10};
 
 std::vector<fs::path> inputs_of(const fs::path& place) {
-  if (!fs::is_directory(place)) {
-    return {place};
-  }
+  if (!fs::is_directory(place)) return {place};
   std::vector<fs::path> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(place)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(place))
     files.push_back(entry.path());
-  }
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -44,9 +41,8 @@ bool replay(const fs::path& path) {
   const auto start = std::chrono::steady_clock::now();
   LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   const Seconds taken = std::chrono::steady_clock::now() - start;
-  if (taken > kLongest) {
+  if (taken > kLongest)
     std::printf("took %.1f s, more than %.0f s\n", taken.count(), kLongest.count());
-  }
   return taken <= kLongest;
 }
 

@@ -44,13 +44,9 @@ std::optional<HttpRequest> parse(std::string_view input) {
     const std::size_t used = parser.put(net::buffer(input.data(), input.size()), failure);
     require(used <= input.size(), "the parser stays inside its input");
     input.remove_prefix(used);
-    if (failure || used == 0) {
-      return std::nullopt;
-    }
+    if (failure || used == 0) return std::nullopt;
   }
-  if (!parser.is_done()) {
-    return std::nullopt;
-  }
+  if (!parser.is_done()) return std::nullopt;
   return parser.release();
 }
 
@@ -64,9 +60,8 @@ void check_response(const HttpRequest& request, const HttpResponse& response) {
   parser.skip(request.method() == http::verb::head);
   beast::error_code failure;
   std::size_t used = 0;
-  while (!failure && !parser.is_done() && used < wire.size()) {
+  while (!failure && !parser.is_done() && used < wire.size())
     used += parser.put(net::buffer(wire.data() + used, wire.size() - used), failure);
-  }
   require(!failure && parser.is_done() && used == wire.size(), "one response, whole");
   require(parser.get().result() == response.result(), "the status is kept");
   const auto fields = [](const HttpResponse& of) { return std::distance(of.begin(), of.end()); };
@@ -74,11 +69,8 @@ void check_response(const HttpRequest& request, const HttpResponse& response) {
 }
 
 bool says(std::string_view input, const HttpRequest& request, std::string_view token) {
-  for (const auto& [name, value] : parse_query(view(request.target()))) {
-    if (value == token) {
-      return true;
-    }
-  }
+  for (const auto& [name, value] : parse_query(view(request.target())))
+    if (value == token) return true;
   return input.find(token) != std::string_view::npos;
 }
 
@@ -90,18 +82,15 @@ void check_roles(std::string_view input, const HttpRequest& request, const Serve
             "no right without its token");
   }
   const auto role = role_of(request);
-  if (websocket::is_upgrade(request) && role) {
-    static_cast<void>(right_of(request, *role, options));
-  }
+  if (websocket::is_upgrade(request) && role) static_cast<void>(right_of(request, *role, options));
   require(!asks_history(request, options) || right_of(request, Role::kViewer, options),
           "history needs the token");
 }
 
 void check_query(const HttpRequest& request) {
   std::size_t bytes = 0;
-  for (const auto& [name, value] : parse_query(view(request.target()))) {
+  for (const auto& [name, value] : parse_query(view(request.target())))
     bytes += name.size() + value.size();
-  }
   require(bytes <= request.target().size(), "decoding makes nothing longer");
 }
 

@@ -60,11 +60,10 @@ class FuzzClient : public Client {
   /// `text` is about to be said: it may need an answer.
   void expect(std::string_view text) {
     const protocol::Message message = protocol::parse_message(text);
-    if (const auto* request = std::get_if<protocol::Request>(&message)) {
+    if (const auto* request = std::get_if<protocol::Request>(&message))
       ++expected_[request->id];
-    } else if (const auto* malformed = std::get_if<protocol::Malformed>(&message)) {
+    else if (const auto* malformed = std::get_if<protocol::Malformed>(&message))
       ++expected_[malformed->id];
-    }
   }
   /// Takes all that waits; the last answer to `id`, if there is one.
   json read(std::uint64_t id = 0) {
@@ -73,9 +72,7 @@ class FuzzClient : public Client {
       if (next.text) {
         json said = json::parse(*next.parts.front());
         count(said);
-        if (said.value("id", std::uint64_t{0}) == id) {
-          last = std::move(said);
-        }
+        if (said.value("id", std::uint64_t{0}) == id) last = std::move(said);
       }
     }
     return last;
@@ -83,12 +80,10 @@ class FuzzClient : public Client {
   /// No request has more than one answer; if `all`, each one has one.
   void check_answers(bool all) {
     read();
-    for (const auto& [id, answers] : seen_) {
+    for (const auto& [id, answers] : seen_)
       require(id == 0 || answers <= expected_[id], "an answer nobody asked for");
-    }
-    for (const auto& [id, requests] : expected_) {
+    for (const auto& [id, requests] : expected_)
       require(!all || id == 0 || seen_[id] == requests, "a request without an answer");
-    }
   }
   void check_queue(std::size_t besides) {
     require(queue().bytes() <= kQueueBytes + besides, "the queue is bounded");
@@ -105,9 +100,7 @@ class FuzzClient : public Client {
     require(answer || (worker ? said.contains("method") || is_worker_event(said)
                               : said.contains("event")),
             "a message is an answer, a request to the trainer or an event");
-    if (answer) {
-      ++seen_[said.at("id").get<std::uint64_t>()];
-    }
+    if (answer) ++seen_[said.at("id").get<std::uint64_t>()];
   }
 
   std::string closed_;
@@ -155,17 +148,11 @@ class Play {
   void event(char what, std::string_view text) {
     if (is_client(what)) {
       join(what);
-      if (!text.empty()) {
-        say(what, text);
-      }
+      if (!text.empty()) say(what, text);
     } else if (what == 'r') {
-      for (const auto& [name, client] : clients_) {
-        client->read();
-      }
+      for (const auto& [name, client] : clients_) client->read();
     } else if (what == 'd') {
-      for (const char name : text) {
-        drop(name);
-      }
+      for (const char name : text) drop(name);
     } else if (what == 't') {
       pass_time(text);
     } else {
@@ -176,19 +163,13 @@ class Play {
 
   void finish() {
     check_lease();
-    for (const auto& [name, client] : clients_) {
-      client->read();
-    }
+    for (const auto& [name, client] : clients_) client->read();
     room_.tick(now_ += kRoom.request_timeout);
-    for (const char worker : std::string_view("wx")) {
+    for (const char worker : std::string_view("wx"))
       drop(worker);  // without a trainer nothing waits on
-    }
-    for (const auto& [name, client] : clients_) {
+    for (const auto& [name, client] : clients_)
       client->check_answers(client->closed() != "too slow");
-    }
-    while (!clients_.empty()) {
-      leave(clients_.begin()->first);
-    }
+    while (!clients_.empty()) leave(clients_.begin()->first);
   }
 
  private:
@@ -197,9 +178,7 @@ class Play {
   }
 
   void join(char name) {
-    if (clients_.contains(name)) {
-      return;
-    }
+    if (clients_.contains(name)) return;
     const bool worker = name == 'w' || name == 'x';
     auto client = std::make_unique<FuzzClient>(worker ? Role::kWorker : Role::kViewer, room_);
     room_.join(*client, now_);
@@ -258,13 +237,9 @@ class Play {
       // A record or data text that stays whatever its size, and the newest message: what a rate
       // held back comes as one.
       client->check_queue(biggest_ + (paced_ ? all_ : biggest_));
-      if (!client->closed().empty()) {
-        gone += name;
-      }
+      if (!client->closed().empty()) gone += name;
     }
-    for (const char name : gone) {
-      drop(name);
-    }
+    for (const char name : gone) drop(name);
   }
 
   /// Only who holds the lease can give it back.
@@ -299,9 +274,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   for (std::size_t events = 0; !rest.empty() && events < kMaxEvents; ++events) {
     const std::string_view event = rest.substr(0, rest.find(kSeparator));
     rest.remove_prefix(std::min(event.size() + 1, rest.size()));
-    if (!event.empty()) {
-      play.event(event.front(), event.substr(1));
-    }
+    if (!event.empty()) play.event(event.front(), event.substr(1));
   }
   play.finish();
   return 0;

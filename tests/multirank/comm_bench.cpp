@@ -102,9 +102,8 @@ int run() {
         std::printf("%s, %d ranks; microseconds, median (best)\n%-15s %12s   %21s   %21s   ratio\n",
                     c10::toString(dtype), segment->size(), "", "bytes", "MPI", "shared memory");
       }
-      for (std::size_t bytes = kSmallest; bytes <= kLargest; bytes *= 4) {
+      for (std::size_t bytes = kSmallest; bytes <= kLargest; bytes *= 4)
         compare_all(*segment, dtype, bytes);
-      }
     }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

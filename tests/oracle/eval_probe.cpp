@@ -49,9 +49,8 @@ json answer(const std::string& text, const at::Tensor& data) {
   const at::Tensor& tensor = result.value();
   const at::Tensor flat = tensor.to(at::kDouble).contiguous().view({-1});
   json values = json::array();
-  for (std::int64_t i = 0; i < flat.numel(); ++i) {
+  for (std::int64_t i = 0; i < flat.numel(); ++i)
     values.push_back(hexadecimal(flat.const_data_ptr<double>()[i]));
-  }
   return {{"shape", tensor.sizes().vec()},
           {"dtype", c10::toString(tensor.scalar_type())},
           {"values", values}};
@@ -65,8 +64,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const at::Tensor data = read_data(argv[1], read_shape(argv[2]));
-  for (std::string line; std::getline(std::cin, line);) {
+  for (std::string line; std::getline(std::cin, line);)
     std::cout << answer(line, data).dump() << '\n';
-  }
   return 0;
 }

@@ -35,17 +35,15 @@ std::string describe_values(const char* expression, const A& a, const B& b) {
 /// TT_CHECK(condition, text): the text is evaluated only on failure.
 #define TT_CHECK(condition, text)                                                          \
   do {                                                                                     \
-    if (!(condition)) [[unlikely]] {                                                       \
+    if (!(condition)) [[unlikely]]                                                         \
       ::tt::base::check_failed(__FILE__, __LINE__, std::string(#condition ": ") + (text)); \
-    }                                                                                      \
   } while (false)
 
 #define TT_CHECK_EQ(a, b)                                                                      \
   do {                                                                                         \
     const auto& tt_a = (a);                                                                    \
     const auto& tt_b = (b);                                                                    \
-    if (!(tt_a == tt_b)) [[unlikely]] {                                                        \
+    if (!(tt_a == tt_b)) [[unlikely]]                                                          \
       ::tt::base::check_failed(__FILE__, __LINE__,                                             \
                                ::tt::base::detail::describe_values(#a " == " #b, tt_a, tt_b)); \
-    }                                                                                          \
   } while (false)

@@ -25,9 +25,7 @@ class ScopedFd {
   explicit operator bool() const { return fd_ >= 0; }
   int release() { return std::exchange(fd_, -1); }
   void reset() {
-    if (fd_ >= 0) {
-      ::close(std::exchange(fd_, -1));
-    }
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
 
  private:

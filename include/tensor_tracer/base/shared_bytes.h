@@ -25,9 +25,7 @@ class SharedBytes {
   /// Copies a small part, so that no part keeps more than twice its size allocated.
   /// REQUIRES: `part` lies within these bytes.
   SharedBytes part(std::string_view part) const {
-    if (part.size() * 2 < pinned_) {
-      return std::make_shared<const std::string>(part);
-    }
+    if (part.size() * 2 < pinned_) return std::make_shared<const std::string>(part);
     return {owner_, part, pinned_};
   }
 

@@ -86,8 +86,9 @@ std::shared_ptr<GroupImpl> LocalGroup::split(int color, int key) {
     if (member.color == color) members.push_back(member);
   }
   team_->meet(rank_);
-  std::stable_sort(members.begin(), members.end(),
-                   [](const Member& a, const Member& b) { return a.key < b.key; });
+  std::stable_sort(
+      members.begin(), members.end(),
+      [](const Member& a, const Member& b) { return a.key < b.key; });
   const auto place = std::find_if(members.begin(), members.end(),
                                   [&](const Member& member) { return member.rank == rank_; });
   // The first rank of the new group creates the team; the other ranks take it from the first rank.
@@ -131,9 +132,8 @@ void LocalGroup::gather(const at::Tensor& input, at::Tensor& output, int root) {
 
 void LocalGroup::reduce_scatter(const at::Tensor& input, at::Tensor& output, ReduceOp op) {
   std::vector<const void*> parts = team_->post(rank_, input.const_data_ptr(), input.nbytes());
-  for (const void*& part : parts) {
+  for (const void*& part : parts)
     part = static_cast<const std::byte*>(part) + rank_ * output.nbytes();
-  }
   reduce_in_order(parts, output.mutable_data_ptr(), elements_of(output), op);
   team_->meet(rank_);
 }

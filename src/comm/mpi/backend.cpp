@@ -18,9 +18,8 @@ using detail::check_mpi;
 void leave_out_tcp(const Launch& launch) {
   if (launch.local_size != launch.world_size) return;
   for (const char* choice :
-       {"OMPI_MCA_btl", "OMPI_MCA_btl_base_include", "OMPI_MCA_btl_base_exclude"}) {
+       {"OMPI_MCA_btl", "OMPI_MCA_btl_base_include", "OMPI_MCA_btl_base_exclude"})
     if (std::getenv(choice) != nullptr) return;
-  }
   ::setenv("OMPI_MCA_btl_base_exclude", "tcp", 1);
 }
 

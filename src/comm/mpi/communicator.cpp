@@ -7,9 +7,8 @@
 namespace tt::comm::detail {
 
 void check_mpi(int code, const char* operation, MPI_Comm comm) {
-  if (code == MPI_SUCCESS) [[likely]] {
+  if (code == MPI_SUCCESS) [[likely]]
     return;
-  }
   char words[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(code, words, &length);

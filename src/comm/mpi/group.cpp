@@ -98,9 +98,8 @@ class MpiGroup final : public GroupImpl {
     const MPI_Comm comm = active();
     const std::size_t bytes = input.nbytes();
     void* target = output.mutable_data_ptr();
-    if (shared_ && bytes <= kLargestSharedGather) {
+    if (shared_ && bytes <= kLargestSharedGather)
       return shared_all_gather(*shared_, input.const_data_ptr(), target, bytes);
-    }
     mpi_all_gather(comm, input.const_data_ptr(), target, bytes);
   }
   void gather(const at::Tensor& input, at::Tensor& output, int root) override {

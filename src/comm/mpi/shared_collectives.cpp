@@ -31,9 +31,8 @@ void all_reduce_parts(SharedSegment& segment, std::byte* data, Elements chunk, R
   const auto begin_of = [&](int rank) { return chunk.count * rank / segment.size(); };
   const std::int64_t begin = begin_of(segment.rank());
   const std::int64_t length = begin_of(segment.rank() + 1) - begin;
-  for (int rank = 0; rank < segment.size(); ++rank) {
+  for (int rank = 0; rank < segment.size(); ++rank)
     sources[rank] = segment.slot(rank) + begin * item;
-  }
   reduce_in_order(sources, segment.slot(segment.rank()) + begin * item, {length, chunk.dtype}, op);
   segment.meet();
   for (int rank = 0; rank < segment.size(); ++rank) {
@@ -51,11 +50,10 @@ void shared_all_reduce(SharedSegment& segment, void* data, Elements elements, Re
   for (std::int64_t begin = 0; begin < elements.count; begin += slot_count) {
     const Elements chunk{std::min(slot_count, elements.count - begin), elements.dtype};
     std::byte* place = static_cast<std::byte*>(data) + begin * item;
-    if (segment.size() == 2 || chunk.bytes() < 16384) {
+    if (segment.size() == 2 || chunk.bytes() < 16384)
       all_reduce_whole(segment, place, chunk, op, sources);
-    } else {
+    else
       all_reduce_parts(segment, place, chunk, op, sources);
-    }
   }
 }
 
@@ -75,9 +73,8 @@ void shared_reduce_scatter(SharedSegment& segment, const void* input, void* outp
       std::memcpy(own + rank * chunk.bytes(), part_of(rank), chunk.bytes());
     }
     segment.meet();
-    for (int rank = 0; rank < segment.size(); ++rank) {
+    for (int rank = 0; rank < segment.size(); ++rank)
       sources[rank] = segment.slot(rank) + segment.rank() * chunk.bytes();
-    }
     sources[segment.rank()] = part_of(segment.rank());
     reduce_in_order(sources, static_cast<std::byte*>(output) + begin * item, chunk, op);
   }

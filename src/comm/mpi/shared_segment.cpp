@@ -103,9 +103,8 @@ std::byte* SharedSegment::slot(int rank) const {
 
 void SharedSegment::meet() {
   counters()[rank_].meetings.store(++meetings_, std::memory_order_release);
-  for (int rank = 0; rank < size_; ++rank) {
+  for (int rank = 0; rank < size_; ++rank)
     if (rank != rank_) wait_for(counters()[rank].meetings);
-  }
 }
 
 void SharedSegment::wait_for(const std::atomic<std::uint64_t>& counter) const {

@@ -61,38 +61,46 @@ void mpi_all_gather(MPI_Comm comm, const void* input, void* output, std::size_t 
 }
 
 void mpi_gather(MPI_Comm comm, const void* input, void* output, std::size_t bytes, int root) {
-  for_each_chunk(bytes, [&](std::size_t begin, int length) {
-    const StridedBlock block(comm, length, bytes);
-    // Only the root has an output.
-    check_mpi(
-        MPI_Gather(at(input, begin), length, MPI_BYTE,
-                   output == nullptr ? nullptr : at(output, begin), 1, block.get(), root, comm),
-        "MPI_Gather", comm);
-  });
+  for_each_chunk(
+      bytes,
+      [&](std::size_t begin, int length) {
+        const StridedBlock block(comm, length, bytes);
+        // Only the root has an output.
+        check_mpi(
+            MPI_Gather(at(input, begin), length, MPI_BYTE,
+                       output == nullptr ? nullptr : at(output, begin), 1, block.get(), root, comm),
+            "MPI_Gather", comm);
+      });
 }
 
 void mpi_broadcast(MPI_Comm comm, void* data, std::size_t bytes, int root) {
-  for_each_chunk(bytes, [&](std::size_t begin, int length) {
-    check_mpi(MPI_Bcast(at(data, begin), length, MPI_BYTE, root, comm), "MPI_Bcast", comm);
-  });
+  for_each_chunk(
+      bytes,
+      [&](std::size_t begin, int length) {
+        check_mpi(MPI_Bcast(at(data, begin), length, MPI_BYTE, root, comm), "MPI_Bcast", comm);
+      });
 }
 
 void mpi_send(MPI_Comm comm, const void* data, std::size_t bytes, int destination, int tag) {
-  for_each_chunk(bytes, [&](std::size_t begin, int length) {
-    check_mpi(MPI_Send(at(data, begin), length, MPI_BYTE, destination, tag, comm), "MPI_Send",
-              comm);
-  });
+  for_each_chunk(
+      bytes,
+      [&](std::size_t begin, int length) {
+        check_mpi(MPI_Send(at(data, begin), length, MPI_BYTE, destination, tag, comm), "MPI_Send",
+                  comm);
+      });
 }
 
 void mpi_receive(MPI_Comm comm, void* data, std::size_t bytes, int source, int tag) {
-  for_each_chunk(bytes, [&](std::size_t begin, int length) {
-    MPI_Status status;
-    check_mpi(MPI_Recv(at(data, begin), length, MPI_BYTE, source, tag, comm, &status), "MPI_Recv",
-              comm);
-    int received = 0;
-    check_mpi(MPI_Get_count(&status, MPI_BYTE, &received), "MPI_Get_count", comm);
-    TT_CHECK_EQ(received, length);
-  });
+  for_each_chunk(
+      bytes,
+      [&](std::size_t begin, int length) {
+        MPI_Status status;
+        check_mpi(MPI_Recv(at(data, begin), length, MPI_BYTE, source, tag, comm, &status),
+                  "MPI_Recv", comm);
+        int received = 0;
+        check_mpi(MPI_Get_count(&status, MPI_BYTE, &received), "MPI_Get_count", comm);
+        TT_CHECK_EQ(received, length);
+      });
 }
 
 }  // namespace tt::comm::detail

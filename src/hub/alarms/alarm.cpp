@@ -60,15 +60,13 @@ Alarm::Line* Alarm::line_of(std::uint16_t layer) {
 }
 
 void Alarm::take_record(const protocol::RecordView& record) {
-  if (const auto value = curve_ ? curve_->number_of(record) : std::nullopt) {
+  if (const auto value = curve_ ? curve_->number_of(record) : std::nullopt)
     values_.emplace_back(record.header.step, record.header.layer, *value);
-  }
 }
 
 std::vector<AlarmChange> Alarm::compare(const json& step) {
-  if (const auto value = rule_.scalar ? number_of(member(step, *rule_.scalar)) : std::nullopt) {
+  if (const auto value = rule_.scalar ? number_of(member(step, *rule_.scalar)) : std::nullopt)
     values_.emplace_back(natural(step, "step").value_or(0), std::uint16_t{0}, *value);
-  }
   std::vector<Value> values = std::exchange(values_, {});
   const auto order = [](const Value& value) {
     return std::pair(std::get<0>(value), std::get<1>(value));
@@ -107,11 +105,10 @@ void Alarm::take_value(const Value& value) {
   if (verdict == Verdict::kWaiting) return;
   line->compared = true;
   line->outside = verdict == Verdict::kOutside ? line->outside + 1 : 0;
-  if (line->outside >= rule_.consecutive.value_or(1)) {
+  if (line->outside >= rule_.consecutive.value_or(1))
     firing_.insert(layer);
-  } else if (line->outside == 0) {
+  else if (line->outside == 0)
     firing_.erase(layer);
-  }
 }
 
 AlarmChange Alarm::note_change(bool fired, const Value& value) {
@@ -145,11 +142,9 @@ json Alarm::describe() const {
 json Alarm::save() {
   has_news_ = false;
   json baselines = json::object();
-  for (const auto& [layer, line] : lines_) {
-    if (const auto baseline = line.detector.first_baseline()) {
+  for (const auto& [layer, line] : lines_)
+    if (const auto baseline = line.detector.first_baseline())
       baselines[std::to_string(layer)] = {baseline->mean, baseline->deviation};
-    }
-  }
   json saved = {{"alarm", protocol::params_of(rule_)},
                 {"firing", firing_},
                 {"fires", fires_},

@@ -54,9 +54,8 @@ void AlarmDesk::load() {
   }
   alarms_ = std::move(saved->alarms);
   const auto now = static_cast<std::uint64_t>(wall_time_ns()) / 1'000'000;
-  if (saved->pause_end && *saved->pause_end > now) {
+  if (saved->pause_end && *saved->pause_end > now)
     keeper_.continue_alarm_pause(Clock::now() + std::chrono::milliseconds(*saved->pause_end - now));
-  }
 }
 
 base::Result<json> AlarmDesk::set(const Member& member, const protocol::SetAlarm& rule) {
@@ -247,9 +246,8 @@ void AlarmDesk::save(Clock::time_point now) {
     pause_end = static_cast<std::uint64_t>(wall_time_ns()) / 1'000'000 +
                 static_cast<std::uint64_t>(left->count());
   }
-  if (const auto saved = save_alarms(options.path, options.run_id, alarms_, pause_end); !saved) {
+  if (const auto saved = save_alarms(options.path, options.run_id, alarms_, pause_end); !saved)
     spdlog::error("alarms_not_saved: {}", base::to_string(saved.error()));
-  }
 }
 
 }  // namespace tt::hub

@@ -99,18 +99,15 @@ base::Status check_point(const SetAlarm& alarm) {
                                   "give one of them");
   }
   if (const base::Status lines = check_lines(alarm); !lines.ok()) return lines;
-  if (alarm.phase && alarm.prompts) {
+  if (alarm.phase && alarm.prompts)
     return base::invalid_argument("phase", "prompts have no phase", "remove phase or prompts");
-  }
-  if (alarm.layers && !base::parse_numbers(*alarm.layers)) {
+  if (alarm.layers && !base::parse_numbers(*alarm.layers))
     return base::invalid_argument("layers", "must be a list of layers such as 1-4,8");
-  }
   for (const base::Status& status :
        {check_word("over", alarm.over, {"mean", "largest", "last"}),
         check_word("direction", alarm.direction, {"value", "gradient"}),
-        check_word("phase", alarm.phase, {"train", "eval"})}) {
+        check_word("phase", alarm.phase, {"train", "eval"})})
     if (!status.ok()) return status;
-  }
   return {};
 }
 
@@ -122,9 +119,8 @@ base::Status check_test(const SetAlarm& alarm, const nlohmann::json& members) {
   for (const std::string_view member : kTestMembers) {
     const bool needed = base::has_word(form.needs, member);
     const bool given = members.contains(member);
-    if (needed && !given) {
+    if (needed && !given)
       return base::invalid_argument(std::string(member), "the test " + alarm.test + " needs it");
-    }
     if (given && !needed && !base::has_word(form.may_have, member)) {
       return base::invalid_argument(std::string(member),
                                     "the test " + alarm.test + " does not use it", "remove it");
@@ -134,9 +130,8 @@ base::Status check_test(const SetAlarm& alarm, const nlohmann::json& members) {
     return base::invalid_argument("window", "the test sigma has either window or first",
                                   "give one of them");
   }
-  if (alarm.test == "range" && *alarm.low > *alarm.high) {
+  if (alarm.test == "range" && *alarm.low > *alarm.high)
     return base::invalid_argument("low", "is above high");
-  }
   return check_word("side", alarm.side, {"both", "above", "below"});
 }
 

@@ -36,9 +36,8 @@ base::Status run_command(const std::vector<std::string>& command, const std::str
   // A file in memory: a program that does not read its input blocks nobody.
   const base::ScopedFd file(::memfd_create("alarm", MFD_CLOEXEC));
   if (!file ||
-      ::write(file.get(), input.data(), input.size()) != static_cast<ssize_t>(input.size())) {
+      ::write(file.get(), input.data(), input.size()) != static_cast<ssize_t>(input.size()))
     return command_failed("no memory for the message");
-  }
   ::lseek(file.get(), 0, SEEK_SET);
   const auto child = base::spawn({.program = command.front(),
                                   .arguments = {command.begin() + 1, command.end()},

@@ -131,9 +131,7 @@ void Detector::keep_inside() {
 // A whole window of values outside is the new level of the curve.
 void Detector::keep_outside() {
   outside_.push_back(value_);
-  if (outside_.size() == size_) {
-    inside_ = std::exchange(outside_, {});
-  }
+  if (outside_.size() == size_) inside_ = std::exchange(outside_, {});
 }
 
 std::optional<Baseline> Detector::first_baseline() const {

@@ -169,13 +169,11 @@ base::Result<RecordCurve> RecordCurve::find(const SetAlarm& alarm, const json& f
   if (alarm.layers) curve.layers_ = base::parse_numbers(*alarm.layers);
   if (alarm.prompts) {
     curve.prompt_set_ = find_prompts(facts, *alarm.prompts);
-    if (!curve.prompt_set_) {
+    if (!curve.prompt_set_)
       return base::invalid_argument("prompts", "the run has no prompt set " + *alarm.prompts);
-    }
   }
-  if (const base::Status chosen = curve.choose_cell(alarm, point); !chosen.ok()) {
+  if (const base::Status chosen = curve.choose_cell(alarm, point); !chosen.ok())
     return chosen.error();
-  }
   const json& plan = member(facts, "plan");
   curve.plan_ = static_cast<std::uint32_t>(natural(plan, "number").value_or(0));
   base::Status found = no_entry(alarm, "no entry of the plan takes these records");
@@ -215,21 +213,18 @@ base::Status RecordCurve::choose_cell(const SetAlarm& alarm, const json& point) 
 
 base::Status RecordCurve::take_entry(const SetAlarm& alarm, const json& entry,
                                      std::uint32_t index) {
-  if (!overlaps(layers_, entry)) {
+  if (!overlaps(layers_, entry))
     return no_entry(alarm, "no entry of the plan takes the layers " + *alarm.layers);
-  }
   Cell cell = cell_;
   if (alarm.vector) {
     const json& vectors = member(member(entry, "compressor"), "vectors");
     const auto found = std::ranges::find(vectors, json(*alarm.vector));
-    if (found == vectors.end()) {
+    if (found == vectors.end())
       return no_entry(alarm, "no entry of the plan projects on " + *alarm.vector);
-    }
     cell.column = static_cast<std::size_t>(found - vectors.begin());
   }
-  if (cell.line && member(entry, "tokens").is_array()) {
+  if (cell.line && member(entry, "tokens").is_array())
     return no_entry(alarm, "the entry of the plan leaves out parameters");
-  }
   entries_.emplace(index, cell);
   return {};
 }
@@ -251,9 +246,8 @@ std::optional<double> RecordCurve::number_of(const protocol::RecordView& record)
   const protocol::RecordHeader& header = record.header;
   if (!has(header) || protocol::crc32c(record.payload) != header.payload_crc) return std::nullopt;
   const std::vector<double> numbers = protocol::numbers_of(record);
-  if (compressor_ == protocol::RecordCompressor::kStats) {
+  if (compressor_ == protocol::RecordCompressor::kStats)
     return statistic_of(numbers, header, statistic_);
-  }
   return compressor_ == protocol::RecordCompressor::kTopK
              ? prediction_of(numbers, header)
              : value_of(numbers, header, entries_.at(header.entry));
@@ -288,9 +282,8 @@ std::optional<double> RecordCurve::prediction_of(const std::vector<double>& numb
   const auto at = [&](std::size_t number, std::size_t line) {
     return ((kBestPlanes + number / k) * lines + line) * k + number % k;
   };
-  if (header.ndim != 4 || k == 0 || lines == 0 || at(kTarget, lines - 1) >= numbers.size()) {
+  if (header.ndim != 4 || k == 0 || lines == 0 || at(kTarget, lines - 1) >= numbers.size())
     return std::nullopt;
-  }
   const auto number =
       static_cast<std::size_t>(std::ranges::find(kPrediction, statistic_) - kPrediction.begin());
   std::vector<double> known;

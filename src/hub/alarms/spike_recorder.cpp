@@ -45,9 +45,8 @@ void SpikeRecorder::forget() {
 void SpikeRecorder::add_record(const protocol::RecordHeader& header,
                                const base::SharedBytes& bytes) {
   if (due_ && header.step <= step_of(due_->steps.back().params)) {
-    if (Step* const home = find_step(due_->steps, header.step)) {
+    if (Step* const home = find_step(due_->steps, header.step))
       home->records.push_back({header, bytes});
-    }
     return;
   }
   Step* const ended = find_step(steps_, header.step);
@@ -124,9 +123,8 @@ SpikeRecorder::Written SpikeRecorder::write_file(const Due& due) {
   }
   recorder.value()->set_run(due.facts);
   for (const Step& one : due.steps) {
-    for (const Record& record : one.records) {
+    for (const Record& record : one.records)
       recorder.value()->add_record(record.header, record.bytes);
-    }
     recorder.value()->add_step(run, one.params, one.time_ns);
     written.records += one.records.size();
   }

@@ -61,9 +61,8 @@ base::Result<WebhookUrl> parse_webhook(const std::string& url) {
     return base::invalid_argument(kFlag, "the hub has no TLS library for https",
                                   "use --alarm-command with curl: docs/alarms.md");
   }
-  if (!url.starts_with(kHttp)) {
+  if (!url.starts_with(kHttp))
     return base::invalid_argument(kFlag, url + " is not an address", "begin it with http://");
-  }
   const std::string rest = url.substr(kHttp.size());
   const std::size_t slash = std::min(rest.find('/'), rest.size());
   const std::string authority = rest.substr(0, slash);

@@ -6,15 +6,11 @@
 namespace tt::hub {
 
 void LatestRecords::put(StoredRecord record) {
-  if (const auto known = by_key_.find(record.key); known != by_key_.end()) {
-    erase(known->second);
-  }
+  if (const auto known = by_key_.find(record.key); known != by_key_.end()) erase(known->second);
   bytes_ += record.bytes->size();
   order_.push_back(std::move(record));
   by_key_.emplace(order_.back().key, std::prev(order_.end()));
-  while (bytes_ > max_bytes_ && order_.size() > 1) {
-    erase(order_.begin());
-  }
+  while (bytes_ > max_bytes_ && order_.size() > 1) erase(order_.begin());
 }
 
 const StoredRecord* LatestRecords::find(const protocol::RecordKey& key) const {
@@ -25,18 +21,14 @@ const StoredRecord* LatestRecords::find(const protocol::RecordKey& key) const {
 std::vector<protocol::RecordKey> LatestRecords::keys() const {
   std::vector<protocol::RecordKey> keys;
   keys.reserve(order_.size());
-  for (const StoredRecord& record : order_) {
-    keys.push_back(record.key);
-  }
+  for (const StoredRecord& record : order_) keys.push_back(record.key);
   return keys;
 }
 
 void LatestRecords::forget_plans_before(std::uint32_t plan) {
   for (auto record = order_.begin(); record != order_.end();) {
     const auto current = record++;
-    if (current->plan < plan) {
-      erase(current);
-    }
+    if (current->plan < plan) erase(current);
   }
 }
 

@@ -12,9 +12,7 @@ std::vector<protocol::RecordKey> RatePolicy::set_pause(std::chrono::nanoseconds 
 }
 
 bool RatePolicy::must_wait(const protocol::RecordKey& key, Clock::time_point now) {
-  if (pause_.count() == 0) {
-    return false;
-  }
+  if (pause_.count() == 0) return false;
   Clock::time_point& next = next_[key];
   if (now < next) {
     waiting_.insert(key);

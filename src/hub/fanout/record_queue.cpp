@@ -6,25 +6,20 @@
 namespace tt::hub {
 
 void RecordQueue::push(const StoredRecord& record) {
-  if (bytes() > fresh_bytes_ && by_key_.contains(record.key)) {
+  if (bytes() > fresh_bytes_ && by_key_.contains(record.key))
     replace(record);
-  } else {
+  else
     append(record);
-  }
 }
 
 void RecordQueue::end_message(Clock::time_point now, std::chrono::milliseconds whole_for) {
   const bool is_old = newest_bytes_ > 0 && now - newest_ended_ >= whole_for;
-  if (coming_bytes_ > 0 || is_old) {
-    begin_message(now);
-  }
+  if (coming_bytes_ > 0 || is_old) begin_message(now);
 }
 
 bool RecordQueue::end_message_with_records(Clock::time_point now) {
   const bool any = coming_bytes_ > 0;
-  if (any) {
-    begin_message(now);
-  }
+  if (any) begin_message(now);
   return any;
 }
 
@@ -41,9 +36,7 @@ std::size_t& RecordQueue::bytes_of(std::uint64_t message) {
 void RecordQueue::keep_only(const std::function<bool(const StoredRecord&)>& is_wanted) {
   for (auto record = records_.begin(); record != records_.end();) {
     const auto current = record++;
-    if (!is_wanted(current->record)) {
-      erase(current);
-    }
+    if (!is_wanted(current->record)) erase(current);
   }
 }
 
@@ -62,9 +55,7 @@ void RecordQueue::replace(const StoredRecord& record) {
   count_dropped(record.key.entry, waiting.size());
   for (const Records::iterator old : waiting) {
     bytes_of(old->message) -= old->record.bytes->size();
-    if (old != waiting.front()) {
-      records_.erase(old);
-    }
+    if (old != waiting.front()) records_.erase(old);
   }
   waiting.resize(1);
   *waiting.front() = {.record = record, .message = newest_ + 1};
@@ -80,9 +71,7 @@ void RecordQueue::append(const StoredRecord& record) {
 void RecordQueue::erase(Records::iterator record) {
   const auto entry = by_key_.find(record->record.key);
   std::erase(entry->second, record);
-  if (entry->second.empty()) {
-    by_key_.erase(entry);
-  }
+  if (entry->second.empty()) by_key_.erase(entry);
   bytes_of(record->message) -= record->record.bytes->size();
   records_.erase(record);
 }

@@ -9,9 +9,7 @@
 namespace tt::hub {
 
 bool SendQueue::push_text(SharedBytes text) {
-  if (texts_.text_bytes() + text->size() > limits_.total_bytes) {
-    return false;
-  }
+  if (texts_.text_bytes() + text->size() > limits_.total_bytes) return false;
   texts_.push(std::move(text));
   make_room();
   return true;
@@ -23,21 +21,15 @@ void SendQueue::push_data(const std::string& key, SharedBytes text) {
 }
 
 void SendQueue::push_record(const StoredRecord& record, Clock::time_point now) {
-  if (!subscription_.wants(record)) {
-    return;
-  }
+  if (!subscription_.wants(record)) return;
   still_offered_.erase(record.key);
-  if (!rate_.must_wait(record.key, now)) {
-    records_.push(record);
-  }
+  if (!rate_.must_wait(record.key, now)) records_.push(record);
 }
 
 bool SendQueue::release_held(Clock::time_point now) {
-  for (const protocol::RecordKey& key : rate_.take_due(now)) {
-    if (!queue_latest(key)) {  // a new plan or too much other data removed it
+  for (const protocol::RecordKey& key : rate_.take_due(now))
+    if (!queue_latest(key))  // a new plan or too much other data removed it
       records_.count_dropped(key.entry, 1);
-    }
-  }
   const bool any = records_.end_message_with_records(now);
   make_room();
   return any;
@@ -46,9 +38,7 @@ bool SendQueue::release_held(Clock::time_point now) {
 bool SendQueue::queue_latest(const protocol::RecordKey& key) {
   const StoredRecord* latest = latest_->find(key);
   const bool is_wanted = latest != nullptr && subscription_.wants(*latest);
-  if (is_wanted) {
-    records_.push(*latest);
-  }
+  if (is_wanted) records_.push(*latest);
   return is_wanted;
 }
 
@@ -60,52 +50,35 @@ void SendQueue::end_message(Clock::time_point now) {
 void SendQueue::subscribe(Subscription wanted) {
   const Subscription before = std::exchange(subscription_, std::move(wanted));
   records_.keep_only([this](const StoredRecord& record) { return subscription_.wants(record); });
-  for (const protocol::RecordKey& key : rate_.set_pause(subscription_.pause)) {
-    queue_latest(key);
-  }
+  for (const protocol::RecordKey& key : rate_.set_pause(subscription_.pause)) queue_latest(key);
   records_.end_message_with_records(records_.newest_ended());
   make_room();
   for (const protocol::RecordKey& key : latest_->keys()) {
     const StoredRecord& record = *latest_->find(key);
-    if (subscription_.wants(record) && !before.wants(record)) {
-      offer(key);
-    }
+    if (subscription_.wants(record) && !before.wants(record)) offer(key);
   }
 }
 
 void SendQueue::offer_latest() {
-  for (const protocol::RecordKey& key : latest_->keys()) {
-    if (subscription_.wants(*latest_->find(key))) {
-      offer(key);
-    }
-  }
+  for (const protocol::RecordKey& key : latest_->keys())
+    if (subscription_.wants(*latest_->find(key))) offer(key);
 }
 
 bool SendQueue::acknowledge(std::uint64_t messages) {
-  if (messages > sent_ || messages < acknowledged_) {
-    return false;
-  }
+  if (messages > sent_ || messages < acknowledged_) return false;
   acknowledged_ = messages;
   return true;
 }
 
 void SendQueue::offer(const protocol::RecordKey& key) {
-  if (still_offered_.insert(key).second) {
-    offered_.push_back(key);
-  }
+  if (still_offered_.insert(key).second) offered_.push_back(key);
 }
 
 Outgoing SendQueue::pop() {
-  if (Outgoing text = pop_text(); !text.empty()) {
-    return text;
-  }
-  if (window_is_full()) {
-    return {};
-  }
+  if (Outgoing text = pop_text(); !text.empty()) return text;
+  if (window_is_full()) return {};
   Outgoing next = data_turn_ && texts_.has_data() ? pop_data() : pop_batch();
-  if (next.empty() && texts_.has_data()) {
-    next = pop_data();
-  }
+  if (next.empty() && texts_.has_data()) next = pop_data();
   return next.empty() ? pop_made() : next;
 }
 
@@ -115,9 +88,8 @@ Outgoing SendQueue::pop_made() {
 }
 
 Outgoing SendQueue::pop_text() {
-  if (records_.has_untold() || texts_.has_dropped()) {
+  if (records_.has_untold() || texts_.has_dropped())
     return {.text = true, .parts = {notice_of_drops()}};
-  }
   return texts_.has_text() ? Outgoing{.text = true, .parts = {texts_.pop()}} : Outgoing{};
 }
 
@@ -130,9 +102,7 @@ SharedBytes SendQueue::notice_of_drops() {
   }
   nlohmann::json params = {
       {"records", fresh}, {"where", "viewer"}, {"entries", std::move(entries)}};
-  if (const std::uint64_t events = texts_.take_dropped(); events > 0) {
-    params["events"] = events;
-  }
+  if (const std::uint64_t events = texts_.take_dropped(); events > 0) params["events"] = events;
   return std::make_shared<const std::string>(
       protocol::encode_notification("dropped", std::move(params)));
 }
@@ -158,9 +128,7 @@ void SendQueue::take_offered(Outgoing& batch, std::size_t& size) {
     const StoredRecord* record = latest_->find(key);
     const bool useful =
         still_offered_.contains(key) && record != nullptr && subscription_.wants(*record);
-    if (useful && !batch.empty() && size + record->bytes->size() > limits_.batch_bytes) {
-      return;
-    }
+    if (useful && !batch.empty() && size + record->bytes->size() > limits_.batch_bytes) return;
     if (useful) {
       size += record->bytes->size();
       batch.parts.push_back(record->bytes);
@@ -171,14 +139,10 @@ void SendQueue::take_offered(Outgoing& batch, std::size_t& size) {
 }
 
 void SendQueue::take_records(Outgoing& batch, std::size_t& size) {
-  if (!offered_.empty()) {
-    return;
-  }
+  if (!offered_.empty()) return;
   while (!records_.empty()) {
     const StoredRecord& front = records_.front();
-    if (!batch.empty() && size + front.bytes->size() > limits_.batch_bytes) {
-      return;
-    }
+    if (!batch.empty() && size + front.bytes->size() > limits_.batch_bytes) return;
     size += front.bytes->size();
     batch.parts.push_back(front.bytes);
     records_.pop_front();
@@ -196,13 +160,11 @@ void SendQueue::make_room() {
     const std::size_t earlier = records_.earlier_bytes();
     return texts_.can_drop() && (earlier == 0 || texts_.data_bytes() > earlier);
   };
-  while (is_full() && (records_.earlier_bytes() > 0 || texts_.can_drop())) {
-    if (texts_take_more()) {
+  while (is_full() && (records_.earlier_bytes() > 0 || texts_.can_drop()))
+    if (texts_take_more())
       texts_.drop_oldest();
-    } else {
+    else
       records_.drop_earlier([&] { return is_full() && !texts_take_more(); });
-    }
-  }
 }
 
 }  // namespace tt::hub

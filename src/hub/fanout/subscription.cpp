@@ -23,23 +23,20 @@ bool lies_in(const std::vector<base::Range>& ranges, std::int64_t number) {
 }
 
 base::Status parse_entries(const json& value, Subscription& out) {
-  if (!value.is_array() || value.size() > kMaxListed) {
+  if (!value.is_array() || value.size() > kMaxListed)
     return base::invalid_argument("entries", "must be \"all\" or a list of at most 256 entries");
-  }
   out.entries.emplace();
   for (const json& entry : value) {
-    if (!entry.is_number_unsigned() || entry.get<std::uint64_t>() > UINT32_MAX) {
+    if (!entry.is_number_unsigned() || entry.get<std::uint64_t>() > UINT32_MAX)
       return base::invalid_argument("entries", "an entry is an integer from 0");
-    }
     out.entries->insert(entry.get<std::uint32_t>());
   }
   return {};
 }
 
 base::Status parse_points(const json& value, const json& facts, Subscription& out) {
-  if (!value.is_array() || value.size() > kMaxListed) {
+  if (!value.is_array() || value.size() > kMaxListed)
     return base::invalid_argument("points", "must be \"all\" or a list of names of trace points");
-  }
   out.points.emplace();
   for (const json& name : value) {
     const auto flag = flag_of_point(facts, name);
@@ -57,18 +54,15 @@ base::Status parse_layers(const json& value, Subscription& out) {
   auto ranges =
       value.is_string() ? base::parse_ranges(value.get_ref<const std::string&>()) : std::nullopt;
   if (!ranges || std::ranges::any_of(
-                     *ranges, [](const base::Range& range) { return range.second > UINT16_MAX; })) {
+                     *ranges, [](const base::Range& range) { return range.second > UINT16_MAX; }))
     return base::invalid_argument("layers", "must be \"all\" or ranges such as \"1-4,8\"");
-  }
   std::ranges::sort(*ranges);
   out.layers.emplace();
-  for (const base::Range& range : *ranges) {
-    if (out.layers->empty() || range.first > out.layers->back().second) {
+  for (const base::Range& range : *ranges)
+    if (out.layers->empty() || range.first > out.layers->back().second)
       out.layers->push_back(range);
-    } else {
+    else
       out.layers->back().second = std::max(out.layers->back().second, range.second);
-    }
-  }
   return {};
 }
 
@@ -103,9 +97,8 @@ bool Subscription::may_want(const TracedEntry& entry) const {
 
 const json& find_point(const json& facts, const json& name) {
   static const json kAbsent;
-  for (const json& point : protocol::member(facts, "points")) {
+  for (const json& point : protocol::member(facts, "points"))
     if (name.is_string() && protocol::member(point, "name") == name) return point;
-  }
   return kAbsent;
 }
 
@@ -122,18 +115,10 @@ base::Result<Subscription> parse_subscription(const protocol::Subscribe& request
   const auto given = [&](const std::optional<json>& value) {
     return parsed.ok() && value && *value != "all" && !value->is_null();
   };
-  if (given(request.entries)) {
-    parsed = parse_entries(*request.entries, out);
-  }
-  if (given(request.points)) {
-    parsed = parse_points(*request.points, facts, out);
-  }
-  if (given(request.layers)) {
-    parsed = parse_layers(*request.layers, out);
-  }
-  if (given(request.rate)) {
-    parsed = parse_rate(*request.rate, out);
-  }
+  if (given(request.entries)) parsed = parse_entries(*request.entries, out);
+  if (given(request.points)) parsed = parse_points(*request.points, facts, out);
+  if (given(request.layers)) parsed = parse_layers(*request.layers, out);
+  if (given(request.rate)) parsed = parse_rate(*request.rate, out);
   return parsed.ok() ? base::Result(std::move(out)) : parsed.error();
 }
 

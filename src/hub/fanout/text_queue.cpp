@@ -33,9 +33,7 @@ SharedBytes TextQueue::pop() {
 SharedBytes TextQueue::pop_data() {
   const auto oldest = data_.begin();
   const auto newest = newest_.find(oldest->key);
-  if (newest->second == oldest) {
-    newest_.erase(newest);
-  }
+  if (newest->second == oldest) newest_.erase(newest);
   SharedBytes text = std::move(oldest->text);
   data_bytes_ -= text->size();
   data_.erase(oldest);

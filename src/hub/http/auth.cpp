@@ -17,9 +17,7 @@ std::string_view trimmed(std::string_view text) {
 
 // True for "", and for ":" with one to five digits.
 bool is_port(std::string_view text) {
-  if (text.empty()) {
-    return true;
-  }
+  if (text.empty()) return true;
   const std::string_view digits = text.substr(1);
   return text.front() == ':' && !digits.empty() && digits.size() <= 5 &&
          std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -33,9 +31,8 @@ std::optional<std::string_view> find_value(std::string_view pairs, char separato
     const std::string_view pair = trimmed(pairs.substr(0, end));
     pairs.remove_prefix(std::min(end + 1, pairs.size()));
     const std::size_t equals = pair.find('=');
-    if (equals != std::string_view::npos && pair.substr(0, equals) == name) {
+    if (equals != std::string_view::npos && pair.substr(0, equals) == name)
       return pair.substr(equals + 1);
-    }
   }
   return std::nullopt;
 }
@@ -61,18 +58,14 @@ bool host_allowed(std::string_view host, Names others) {
 }
 
 bool origin_allowed(std::optional<std::string_view> origin, std::string_view host, Names others) {
-  if (origin && std::find(others.begin(), others.end(), *origin) != others.end()) {
-    return true;
-  }
+  if (origin && std::find(others.begin(), others.end(), *origin) != others.end()) return true;
   constexpr std::string_view kScheme = "http://";
   return !origin || (origin->starts_with(kScheme) && iequals(origin->substr(kScheme.size()), host));
 }
 
 std::optional<std::string_view> bearer_token(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer ";
-  if (!iequals(authorization.substr(0, kScheme.size()), kScheme)) {
-    return std::nullopt;
-  }
+  if (!iequals(authorization.substr(0, kScheme.size()), kScheme)) return std::nullopt;
   return trimmed(authorization.substr(kScheme.size()));
 }
 

@@ -42,10 +42,12 @@ struct Asked {
         waiting(history.add_waiting()) {}
   ~Asked() {
     try {
-      net::post(executor, [question = std::move(question), answer = std::move(answer)]() mutable {
-        question->answer = std::move(answer);
-        question->over.cancel();
-      });
+      net::post(
+          executor,
+          [question = std::move(question), answer = std::move(answer)]() mutable {
+            question->answer = std::move(answer);
+            question->over.cancel();
+          });
     } catch (const std::exception& error) {
       spdlog::error("history_failed: {}", error.what());
     }
@@ -70,9 +72,7 @@ record::QueryThread::Query make_query(std::shared_ptr<Asked> asked, HttpRequest 
                                       const record::RecorderCounters& counters, OtherRuns& others) {
   return [asked = std::move(asked), request = std::move(request), counters,
           &others](record::Recording& recording) {
-    if (asked->question->let_go) {
-      return;
-    }
+    if (asked->question->let_go) return;
     if (!asked->load.has_room()) {
       asked->answer = unavailable(request, "too much is being sent: read it, or ask again later");
       return;
@@ -91,47 +91,43 @@ bool has_left(int socket) {
 }
 
 void watch_client(tcp::socket& socket, const std::shared_ptr<Question>& question) {
-  socket.async_wait(tcp::socket::wait_read,
-                    [question, handle = socket.native_handle()](beast::error_code failure) {
-                      if (failure || has_left(handle)) {
-                        question->let_go = true;
-                        question->over.cancel();
-                      }
-                    });
+  socket.async_wait(
+      tcp::socket::wait_read,
+      [question, handle = socket.native_handle()](beast::error_code failure) {
+        if (failure || has_left(handle)) {
+          question->let_go = true;
+          question->over.cancel();
+        }
+      });
 }
 
 }  // namespace
 
 net::awaitable<HistoryAnswer> ask_history(beast::tcp_stream& stream, Context& context,
                                           HttpRequest request) {
-  if (path_of(request) == "/history/runs" && !context.has_history()) {
+  if (path_of(request) == "/history/runs" && !context.has_history())
     co_return HistoryAnswer{answer_runs(request, context.others), nullptr};
-  }
   const auto run = run_asked_for(request);
   record::QueryThread* const other = run ? context.others.find(*run) : nullptr;
   if (other == nullptr && !context.has_history()) {
     co_return HistoryAnswer{refusal(request, http::status::not_found, "no history is kept"),
                             nullptr};
   }
-  if (context.history.is_busy()) {
+  if (context.history.is_busy())
     co_return unavailable(request, "too many questions wait for the disk: ask again later");
-  }
   const auto counters = other == nullptr && context.recorder ? context.recorder->counters()
                                                              : record::RecorderCounters{};
   const auto question = std::make_shared<Question>(stream.get_executor());
   auto query = make_query(std::make_shared<Asked>(question, stream.get_executor(), context.history),
                           request, counters, context.others);
-  if (other != nullptr) {
+  if (other != nullptr)
     other->post(std::move(query));
-  } else {
+  else
     context.read_history(std::move(query));
-  }
   watch_client(stream.socket(), question);
   const auto [ended_early] = co_await question->over.async_wait(kAwaitTimer);
   question->let_go = true;
-  if (question->answer) {
-    co_return std::move(*question->answer);
-  }
+  if (question->answer) co_return std::move(*question->answer);
   co_return unavailable(
       request, ended_early ? "the recording cannot be read: hub.log says why" : "the disk is slow");
 }

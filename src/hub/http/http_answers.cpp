@@ -39,18 +39,15 @@ std::string content_policy(std::string_view host) {
 std::optional<Right> viewer_right(std::string_view token, const ServerOptions& options) {
   const bool controls = equal_constant_time(token, options.token);
   const bool views = equal_constant_time(token, options.viewer_token);
-  if (token.empty() || (!controls && !views)) {
-    return std::nullopt;
-  }
+  if (token.empty() || (!controls && !views)) return std::nullopt;
   return controls ? Right::kControl : Right::kView;
 }
 
 HttpResponse refuse_auth(const HttpRequest& request, Context& context) {
   ++context.room.metrics().auth_failures;
   const auto now = Clock::now();
-  if (!context.auth_failures.too_many(now)) {
+  if (!context.auth_failures.too_many(now))
     return refusal(request, http::status::unauthorized, "this is not the run's token");
-  }
   ++context.room.metrics().rate_limited;
   HttpResponse response =
       refusal(request, http::status::too_many_requests, "too many wrong tokens: wait");
@@ -62,9 +59,7 @@ HttpResponse refuse_auth(const HttpRequest& request, Context& context) {
 HttpResponse answer_auth(const HttpRequest& request, Context& context) {
   const auto body = protocol::parse_json(request.body(), kAuthLimits);
   const std::string token = body.ok() ? protocol::text_of(body.value(), "token") : "";
-  if (!viewer_right(token, context.options)) {
-    return refuse_auth(request, context);
-  }
+  if (!viewer_right(token, context.options)) return refuse_auth(request, context);
   HttpResponse response = make_answer(request, http::status::no_content, kText, "");
   response.set(http::field::set_cookie, "tt-" + context.options.run_id + "=" + token +
                                             "; Path=/; HttpOnly; SameSite=Strict");
@@ -82,9 +77,7 @@ HttpResponse answer_page(const HttpRequest& request, const ServerOptions& option
 
 HttpResponse answer_ready(const HttpRequest& request, Context& context) {
   const base::Status ready = context.room.ready(Clock::now(), context.options.ready_timeout);
-  if (ready.ok()) {
-    return make_answer(request, http::status::ok, kJson, R"({"ready":true})");
-  }
+  if (ready.ok()) return make_answer(request, http::status::ok, kJson, R"({"ready":true})");
   const nlohmann::json why = {
       {"ready", false}, {"reason", ready.error().code}, {"message", ready.error().message}};
   return make_answer(request, http::status::service_unavailable, kJson, why.dump());
@@ -116,21 +109,16 @@ HttpResponse make_answer(const HttpRequest& request, http::status status,
   response.set("Referrer-Policy", "no-referrer");
   response.set("Cross-Origin-Resource-Policy", "same-origin");
   const std::size_t size = body.size();
-  if (request.method() != http::verb::head) {
-    response.body() = std::move(body);
-  }
-  if (status != http::status::no_content) {
-    response.content_length(size);
-  }
+  if (request.method() != http::verb::head) response.body() = std::move(body);
+  if (status != http::status::no_content) response.content_length(size);
   return response;
 }
 
 std::optional<HttpResponse> refuse_foreign(const HttpRequest& request, const Access& access) {
   const std::string_view host = request[http::field::host];
   std::optional<std::string_view> origin;
-  if (const auto header = request.find(http::field::origin); header != request.end()) {
+  if (const auto header = request.find(http::field::origin); header != request.end())
     origin = header->value();
-  }
   const bool doubled =
       request.count(http::field::host) != 1 || request.count(http::field::origin) > 1;
   if (doubled || !host_allowed(host, access.hosts)) {
@@ -147,12 +135,9 @@ std::optional<HttpResponse> refuse_foreign(const HttpRequest& request, const Acc
 
 std::optional<Role> role_of(const HttpRequest& request) {
   // Some clients know no path.
-  if (path_of(request) == "/ws" || (path_of(request) == "/" && websocket::is_upgrade(request))) {
+  if (path_of(request) == "/ws" || (path_of(request) == "/" && websocket::is_upgrade(request)))
     return Role::kViewer;
-  }
-  if (path_of(request) == "/worker") {
-    return Role::kWorker;
-  }
+  if (path_of(request) == "/worker") return Role::kWorker;
   return std::nullopt;
 }
 
@@ -163,12 +148,8 @@ std::optional<Right> right_of(const HttpRequest& request, Role role, const Serve
         token && !token->empty() && equal_constant_time(*token, options.worker_token);
     return works ? std::optional(Right::kWork) : std::nullopt;
   }
-  if (!token) {
-    token = query_value(request.target(), "token");
-  }
-  if (!token) {
-    token = cookie_value(request[http::field::cookie], "tt-" + options.run_id);
-  }
+  if (!token) token = query_value(request.target(), "token");
+  if (!token) token = cookie_value(request[http::field::cookie], "tt-" + options.run_id);
   const auto right = viewer_right(token.value_or(""), options);
   return right || options.access.viewers_need_token ? right : std::optional(Right::kControl);
 }
@@ -198,9 +179,7 @@ HttpResponse answer_plain(const HttpRequest& request, Context& context) {
   const std::string_view path = path_of(request);
   const bool needs_token = path == "/readyz" || path == "/metrics" || is_history(path);
   const auto role = needs_token ? std::optional(Role::kViewer) : role_of(request);
-  if (role && !right_of(request, *role, context.options)) {
-    return refuse_token(request, context);
-  }
+  if (role && !right_of(request, *role, context.options)) return refuse_token(request, context);
   if (role && !needs_token) {
     HttpResponse response = refusal(request, http::status::upgrade_required, "this is a WebSocket");
     response.set(http::field::upgrade, "websocket");
@@ -211,18 +190,12 @@ HttpResponse answer_plain(const HttpRequest& request, Context& context) {
     return request.method() == http::verb::post ? answer_auth(request, context)
                                                 : refuse_method(request, "POST");
   }
-  if (!reads || is_history(path)) {  // GET /history is answered elsewhere
+  if (!reads || is_history(path))  // GET /history is answered elsewhere
     return refuse_method(request, is_history(path) ? "GET" : "GET, HEAD");
-  }
-  if (path == "/healthz") {
+  if (path == "/healthz")
     return make_answer(request, http::status::ok, kJson, R"({"status":"ok"})");
-  }
-  if (path == "/readyz") {
-    return answer_ready(request, context);
-  }
-  if (path == "/metrics") {
-    return answer_metrics(request, context);
-  }
+  if (path == "/readyz") return answer_ready(request, context);
+  if (path == "/metrics") return answer_metrics(request, context);
   return answer_page(request, context.options);
 }
 

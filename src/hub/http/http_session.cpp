@@ -23,9 +23,7 @@ constexpr std::uint64_t kSlowestBytes = 64 * 1024;  // per second, for the reade
 }  // namespace
 
 HttpSession::~HttpSession() {
-  if (ticket_) {
-    context_.handshakes.remove(*ticket_);
-  }
+  if (ticket_) context_.handshakes.remove(*ticket_);
 }
 
 void HttpSession::start() {
@@ -34,9 +32,7 @@ void HttpSession::start() {
       stream_.get_executor(), [self = shared_from_this()] { return self->serve(); },
       [&metrics = context_.room.metrics()](const std::exception_ptr& failure) {
         try {
-          if (failure) {
-            std::rethrow_exception(failure);
-          }
+          if (failure) std::rethrow_exception(failure);
         } catch (const std::exception& error) {
           ++metrics.errors;
           spdlog::error("http_failed: {}", error.what());
@@ -50,9 +46,7 @@ net::awaitable<void> HttpSession::serve() {
   while (co_await serve_request()) {
   }
   beast::error_code ignored;
-  if (stream_.socket().is_open()) {
-    stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
-  }
+  if (stream_.socket().is_open()) stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
 }
 
 // False if the connection has ended, is about to end, or is now a WebSocket.
@@ -65,26 +59,20 @@ net::awaitable<bool> HttpSession::serve_request() {
   if (failure) {
     // An error of the parser is the client's mistake; other errors need no answer.
     if (failure.category() == http::make_error_code(http::error::bad_method).category() &&
-        failure != http::error::end_of_stream) {
+        failure != http::error::end_of_stream)
       co_await write(make_answer({}, http::status::bad_request, "text/plain", "bad request\n"));
-    }
     co_return false;
   }
   HttpRequest request = parser.release();
-  if (auto refused = refuse_foreign(request, context_.options.access)) {
+  if (auto refused = refuse_foreign(request, context_.options.access))
     co_return co_await write(std::move(*refused));
-  }
   const bool upgrade_wanted = websocket::is_upgrade(request);
   if (!upgrade_wanted && asks_history(request, context_.options)) {
     HistoryAnswer answer = co_await ask_history(stream_, context_, std::move(request));
     co_return co_await write(std::move(answer.response));
   }
-  if (!upgrade_wanted) {
-    co_return co_await write(answer_plain(request, context_));
-  }
-  if (auto refused = refuse_upgrade(request)) {
-    co_return co_await write(std::move(*refused));
-  }
+  if (!upgrade_wanted) co_return co_await write(answer_plain(request, context_));
+  if (auto refused = refuse_upgrade(request)) co_return co_await write(std::move(*refused));
   upgrade(std::move(request));
   co_return false;
 }
@@ -99,13 +87,9 @@ net::awaitable<bool> HttpSession::write(HttpResponse response) {
 
 std::optional<HttpResponse> HttpSession::refuse_upgrade(const HttpRequest& request) const {
   const auto role = role_of(request);
-  if (!role) {
-    return make_answer(request, http::status::not_found, "text/plain", "not found\n");
-  }
+  if (!role) return make_answer(request, http::status::not_found, "text/plain", "not found\n");
   const auto right = right_of(request, *role, context_.options);
-  if (!right) {
-    return refuse_token(request, context_);
-  }
+  if (!right) return refuse_token(request, context_);
   const bool viewer = *role == Role::kViewer;
   const std::size_t taken = viewer ? context_.viewers.size() : context_.workers.size();
   const std::size_t kept = right == Right::kView ? kKeptForControllers : 0;

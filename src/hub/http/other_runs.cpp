@@ -23,9 +23,7 @@ std::vector<record::RunInfo> runs_with_last_plans(record::Recording& recording) 
     const nlohmann::json detail =
         last == events.rend() ? nlohmann::json() : recording.event_detail(last->id);
     const nlohmann::json& plan = protocol::member(detail, "plan");
-    if (run.facts.is_object() && !plan.is_null()) {
-      run.facts["plan"] = plan;
-    }
+    if (run.facts.is_object() && !plan.is_null()) run.facts["plan"] = plan;
   }
   return runs;
 }
@@ -43,9 +41,7 @@ nlohmann::json to_json(const record::RunInfo& run) {
 // Nothing if the file cannot be read now, or if the run's facts are damaged.
 std::optional<nlohmann::json> to_json(const record::CatalogRun& listed) {
   auto recording = record::Recording::open(listed.recording);
-  if (!recording) {
-    return std::nullopt;
-  }
+  if (!recording) return std::nullopt;
   for (const record::RunInfo& run : runs_with_last_plans(recording.value())) {
     if (run.id == listed.id && check_facts(run.facts).ok()) {
       nlohmann::json one = to_json(run);
@@ -53,12 +49,8 @@ std::optional<nlohmann::json> to_json(const record::CatalogRun& listed) {
       one["bytes"] = listed.bytes;
       one["kept"] = listed.is_kept;
       one["recording"] = listed.recording;
-      if (!listed.url.empty()) {
-        one["url"] = listed.url;
-      }
-      if (listed.loss) {
-        one["loss"] = *listed.loss;
-      }
+      if (!listed.url.empty()) one["url"] = listed.url;
+      if (listed.loss) one["loss"] = *listed.loss;
       return one;
     }
   }
@@ -75,15 +67,11 @@ void OtherRuns::offer_folder(std::string folder, std::string own_run) {
 base::Status OtherRuns::open(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     auto recording = record::Recording::open(path);
-    if (!recording) {
-      return recording.error();
-    }
+    if (!recording) return recording.error();
     std::vector<record::RunInfo> runs = runs_with_last_plans(recording.value());
-    for (const record::RunInfo& run : runs) {
-      if (base::Status known = check_facts(run.facts); !known.ok()) {
+    for (const record::RunInfo& run : runs)
+      if (base::Status known = check_facts(run.facts); !known.ok())
         return damaged(path, run, known.error());
-      }
-    }
     files_.push_back({std::move(runs), std::make_unique<record::QueryThread>(path)});
   }
   return {};
@@ -97,16 +85,10 @@ record::QueryThread* OtherRuns::find(std::string_view run_id) const {
 }
 
 std::string OtherRuns::path_of(const std::string& run_id) {
-  if (folder_.empty() || run_id == own_run_) {
-    return "";
-  }
+  if (folder_.empty() || run_id == own_run_) return "";
   const std::lock_guard lock(mutex_);
-  if (const auto known = paths_.find(run_id); known != paths_.end()) {
-    return known->second;
-  }
-  for (const record::CatalogRun& run : record::list_runs(folder_)) {
-    paths_[run.id] = run.recording;
-  }
+  if (const auto known = paths_.find(run_id); known != paths_.end()) return known->second;
+  for (const record::CatalogRun& run : record::list_runs(folder_)) paths_[run.id] = run.recording;
   const auto found = paths_.find(run_id);
   return found == paths_.end() ? "" : found->second;
 }
@@ -114,12 +96,11 @@ std::string OtherRuns::path_of(const std::string& run_id) {
 nlohmann::json OtherRuns::describe() {
   nlohmann::json runs = nlohmann::json::array();
   for (const File& file : files_) {
-    std::ranges::transform(file.runs, std::back_inserter(runs),
-                           [](const record::RunInfo& run) { return to_json(run); });
+    std::ranges::transform(
+        file.runs, std::back_inserter(runs),
+        [](const record::RunInfo& run) { return to_json(run); });
   }
-  if (!folder_.empty()) {
-    describe_folder(runs);
-  }
+  if (!folder_.empty()) describe_folder(runs);
   return {{"runs", std::move(runs)}};
 }
 
@@ -129,9 +110,7 @@ void OtherRuns::describe_folder(nlohmann::json& runs) {
   for (const record::CatalogRun& run : listed | std::views::reverse) {
     const bool is_there = std::ranges::any_of(
         runs, [&](const nlohmann::json& one) { return one.at("id") == run.id; });
-    if (run.id == own_run_ || is_there || count == kMaxOfFolder) {
-      continue;
-    }
+    if (run.id == own_run_ || is_there || count == kMaxOfFolder) continue;
     if (auto one = to_json(run)) {
       runs.push_back(std::move(*one));
       ++count;

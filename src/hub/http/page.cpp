@@ -34,15 +34,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kContent
 bool is_plain(std::string_view path) {
   bool at_start = true;
   for (const char c : path) {
-    if (at_start && (c == '.' || c == '/')) {
-      return false;
-    }
+    if (at_start && (c == '.' || c == '/')) return false;
     at_start = c == '/';
     const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' ||
                        c == '.' || c == '/';
-    if (!plain) {
-      return false;
-    }
+    if (!plain) return false;
   }
   return !at_start;
 }
@@ -60,18 +56,12 @@ std::string_view content_type(std::string_view path) {
 std::optional<PageFile> load_page_file(const std::string& page_dir, std::string_view path) {
   const std::string_view name =
       path == "/" ? "index.html" : path.substr(std::min<std::size_t>(1, path.size()));
-  if (page_dir.empty() || path.substr(0, 1) != "/" || !is_plain(name)) {
-    return std::nullopt;
-  }
+  if (page_dir.empty() || path.substr(0, 1) != "/" || !is_plain(name)) return std::nullopt;
   const std::string file = page_dir + "/" + std::string(name);
   std::error_code failure;
-  if (!std::filesystem::is_regular_file(file, failure)) {
-    return std::nullopt;
-  }
+  if (!std::filesystem::is_regular_file(file, failure)) return std::nullopt;
   base::Result<std::string> content = base::read_small_file(file, kMaxFileBytes);
-  if (!content) {
-    return std::nullopt;
-  }
+  if (!content) return std::nullopt;
   return PageFile{content_type(name), std::move(content).value()};
 }
 

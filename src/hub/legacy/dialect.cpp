@@ -36,9 +36,7 @@ constexpr std::array<std::string_view, 3> kMegaScopeFlags = {"RawAttentionScore_
 }  // namespace
 
 std::span<const KnownPoint> points_of(Dialect dialect) {
-  if (dialect == Dialect::kMegaScope) {
-    return kMegaScopePoints;
-  }
+  if (dialect == Dialect::kMegaScope) return kMegaScopePoints;
   return kTensorTracerPoints;
 }
 
@@ -49,9 +47,9 @@ bool is_legacy(const json& message) {
 Dialect dialect_of(const json& message) {
   const json& compressors = member(message, "compressor_config");
   const json& flags = member(message, "visualization_flags");
-  const bool for_points = std::ranges::any_of(kTensorTracerPoints, [&](const KnownPoint& known) {
-    return compressors.contains(known.flag_name);
-  });
+  const bool for_points = std::ranges::any_of(
+      kTensorTracerPoints,
+      [&](const KnownPoint& known) { return compressors.contains(known.flag_name); });
   const bool has_scope_flag = std::ranges::any_of(
       kMegaScopeFlags, [&](std::string_view name) { return flags.contains(name); });
   const bool for_parts =
@@ -62,9 +60,7 @@ Dialect dialect_of(const json& message) {
 }
 
 bool is_on(const json& value) {
-  if (!value.is_string()) {
-    return value == true;
-  }
+  if (!value.is_string()) return value == true;
   std::string text;
   std::ranges::transform(value.get_ref<const std::string&>(), std::back_inserter(text),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });

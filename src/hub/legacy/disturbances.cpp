@@ -36,9 +36,7 @@ base::Error wrong_member(const std::string& name, std::string message, std::stri
 }
 
 base::Status check_switches(Dialect dialect, const json& configs) {
-  if (!configs.is_object() && !configs.is_null()) {
-    return wrong_member("", "must be an object", "");
-  }
+  if (!configs.is_object() && !configs.is_null()) return wrong_member("", "must be an object", "");
   for (const auto& [name, value] : configs.items()) {
     const bool known = dialect == Dialect::kMegaScope &&
                        std::ranges::find(kKinds, name, &Kind::member) != kKinds.end();
@@ -70,13 +68,11 @@ base::Result<std::string> program_of(const Kind& kind, const json& configs) {
         fn_name, "must be \"noise1\" or \"noise2\"",
         "noise1 adds numbers of deviation coef, noise2 multiplies by 1 - coef to 1 + coef");
   }
-  if (!coef.is_number() || !std::isfinite(coef.get<double>())) {
+  if (!coef.is_number() || !std::isfinite(coef.get<double>()))
     return wrong_member(coef_name, "must be a finite number", "give one such as 0.05");
-  }
   std::string text = "when(phase=\"train\")";
-  for (const std::string_view place : kind.places) {
+  for (const std::string_view place : kind.places)
     text += "\n" + line_of(place, fn == "noise1", coef.dump());
-  }
   return text;
 }
 
@@ -84,21 +80,13 @@ base::Result<std::string> program_of(const Kind& kind, const json& configs) {
 
 base::Result<std::vector<Disturbance>> read_disturbances(Dialect dialect, const json& message) {
   const json& configs = member(message, "disturbance_configs");
-  if (auto valid = check_switches(dialect, configs); !valid.ok()) {
-    return valid.error();
-  }
+  if (auto valid = check_switches(dialect, configs); !valid.ok()) return valid.error();
   std::vector<Disturbance> out;
   for (const Kind& kind : kKinds) {
-    if (dialect != Dialect::kMegaScope) {
-      break;
-    }
+    if (dialect != Dialect::kMegaScope) break;
     base::Result<std::string> program = std::string();
-    if (is_on(member(configs, kind.member))) {
-      program = program_of(kind, configs);
-    }
-    if (!program) {
-      return program.error();
-    }
+    if (is_on(member(configs, kind.member))) program = program_of(kind, configs);
+    if (!program) return program.error();
     out.push_back({.name = kind.name, .program = std::move(program).value()});
   }
   return out;

@@ -11,9 +11,8 @@ using nlohmann::json;
 
 void LegacyGateway::join(Client& client, Clock::time_point now, bool may_be_silent) {
   room_.join(client, now, may_be_silent);
-  if (client.role() == Role::kViewer) {
+  if (client.role() == Role::kViewer)
     viewers_.emplace(&client, Viewer{.gate = MessageGate(MessageLimit{})});
-  }
 }
 
 void LegacyGateway::leave(Client& client) {
@@ -36,9 +35,8 @@ void LegacyGateway::on_text(Client& client, std::string_view text, Clock::time_p
   auto message = protocol::parse_json(text);
   const bool is_legacy = message.ok() && dialect::is_legacy(message.value());
   if (!viewer.session && !is_legacy) {
-    if (message.ok() && message.value().is_object() && message.value().contains("method")) {
+    if (message.ok() && message.value().is_object() && message.value().contains("method"))
       viewers_.erase(found);
-    }
     room_.on_text(client, text, now);
   } else if (!admit(client, viewer, now)) {
     return;
@@ -52,13 +50,9 @@ void LegacyGateway::on_text(Client& client, std::string_view text, Clock::time_p
 
 bool LegacyGateway::admit(Client& client, Viewer& viewer, Clock::time_point now) {
   const MessageGate::Verdict verdict = viewer.gate.admit(now);
-  if (verdict == MessageGate::Verdict::kPass) {
-    return true;
-  }
+  if (verdict == MessageGate::Verdict::kPass) return true;
   ++room_.metrics().rate_limited;
-  if (verdict == MessageGate::Verdict::kClose) {
-    client.close_for_violation("too many messages");
-  }
+  if (verdict == MessageGate::Verdict::kClose) client.close_for_violation("too many messages");
   return false;
 }
 
@@ -95,11 +89,8 @@ void LegacyGateway::on_binary(Client& client, const SharedBytes& message, Clock:
 
 void LegacyGateway::work() {
   encoder_.collect();
-  for (auto& [client, viewer] : viewers_) {
-    if (viewer.session) {
-      viewer.session->work();
-    }
-  }
+  for (auto& [client, viewer] : viewers_)
+    if (viewer.session) viewer.session->work();
 }
 
 }  // namespace tt::hub

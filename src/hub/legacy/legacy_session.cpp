@@ -30,11 +30,8 @@ bool has_trainer(const RunState& run) {
 
 // The text of a program in force; null if it is not in force.
 json text_of_program(const RunState& run, std::string_view name) {
-  for (const json& program : run.programs()) {
-    if (member(program, "name") == name) {
-      return member(program, "text");
-    }
-  }
+  for (const json& program : run.programs())
+    if (member(program, "name") == name) return member(program, "text");
   return {};
 }
 
@@ -78,37 +75,28 @@ void LegacySession::run_training_step(json message) {
   }
   const base::Status watched =
       run_.has_ended() ? base::Error{"no_trainer", "the run has finished"} : watch(message);
-  if (!watched.ok()) {
-    client_.send(error_text(watched.error()));
-  }
+  if (!watched.ok()) client_.send(error_text(watched.error()));
 }
 
 base::Status LegacySession::watch(const json& message) {
   const auto disturbances = read_disturbances(dialect_, message);
-  if (!disturbances) {
-    return disturbances.error();
-  }
+  if (!disturbances) return disturbances.error();
   const auto plan = make_plan(dialect_, message, run_.facts());
-  if (!plan) {
-    return plan.error();
-  }
+  if (!plan) return plan.error();
   std::vector<protocol::TrainerRequest> requests;
-  if (takes_control()) {
-    requests = missing_requests(plan.value(), disturbances.value());
-  }
+  if (takes_control()) requests = missing_requests(plan.value(), disturbances.value());
   const auto step = std::make_shared<Step>(Step{.unanswered = requests.size()});
   unanswered_ += requests.size();
   for (const protocol::TrainerRequest& request : requests) {
-    ask(protocol::row_of(request).method, protocol::params_of(request),
+    ask(
+        protocol::row_of(request).method, protocol::params_of(request),
         [this, request, step](const base::Result<json>& outcome) {
           on_answer(request, *step, outcome);
         });
   }
   // Only now, after the requests: a run that waits for a viewer now starts, with this plan.
   subscribe();
-  if (requests.empty()) {
-    start();
-  }
+  if (requests.empty()) start();
   return {};
 }
 
@@ -129,15 +117,13 @@ std::vector<protocol::TrainerRequest> LegacySession::missing_requests(
   std::vector<protocol::TrainerRequest> requests;
   for (const auto& [name, program] : disturbances) {
     const json known = text_of_program(run_, name);
-    if (program.empty() && (unsure || !known.is_null())) {
+    if (program.empty() && (unsure || !known.is_null()))
       requests.emplace_back(protocol::RemovePrograms{.name = name});
-    } else if (!program.empty() && (unsure || known != program)) {
+    else if (!program.empty() && (unsure || known != program))
       requests.emplace_back(protocol::ApplyProgram{.name = name, .program = program});
-    }
   }
-  if (unsure || member(member(run_.facts(), "plan"), "entries") != plan.at("entries")) {
+  if (unsure || member(member(run_.facts(), "plan"), "entries") != plan.at("entries"))
     requests.emplace_back(protocol::SetPlan{.plan = plan});
-  }
   return requests;
 }
 
@@ -145,30 +131,23 @@ std::vector<protocol::TrainerRequest> LegacySession::missing_requests(
 void LegacySession::subscribe() {
   json points = json::array();
   for (const KnownPoint& known : points_of(dialect_)) {
-    for (const json& point : member(run_.facts(), "points")) {
-      if (member(point, "name") == known.point) {
-        points.push_back(known.point);
-      }
-    }
+    for (const json& point : member(run_.facts(), "points"))
+      if (member(point, "name") == known.point) points.push_back(known.point);
   }
-  if (points_ != points && call("subscribe", {{"points", points}}).ok()) {
+  if (points_ != points && call("subscribe", {{"points", points}}).ok())
     points_ = std::move(points);
-  }
 }
 
 void LegacySession::start() {
-  if (holds_lease() && (run_.phase() == "paused" || run_.phase() == "waiting")) {
+  if (holds_lease() && (run_.phase() == "paused" || run_.phase() == "waiting"))
     ask("control.continue", json::object());
-  }
   client_.send(start_text(run_.facts()));
   has_started_ = true;
 }
 
 std::uint64_t LegacySession::ask(std::string_view method, json params, OnAnswer on_answer) {
   const std::uint64_t id = ++last_id_;
-  if (on_answer) {
-    on_answer_.emplace(id, std::move(on_answer));
-  }
+  if (on_answer) on_answer_.emplace(id, std::move(on_answer));
   room_.on_text(*this, protocol::encode_request(id, method, std::move(params)), Clock::now());
   return id;
 }
@@ -183,20 +162,14 @@ base::Result<json> LegacySession::call(std::string_view method, json params) {
 }
 
 void LegacySession::wake() {
-  if (!std::exchange(is_awake_, true)) {
-    ask_for_work_();
-  }
+  if (!std::exchange(is_awake_, true)) ask_for_work_();
 }
 
 void LegacySession::work() {
   is_awake_ = false;
-  if (std::exchange(renews_lease_, false)) {
-    ask("ping", json::object());
-  }
+  if (std::exchange(renews_lease_, false)) ask("ping", json::object());
   take_messages();
-  if (!waiting_.is_null() && has_trainer(run_)) {
-    run_training_step(std::exchange(waiting_, nullptr));
-  }
+  if (!waiting_.is_null() && has_trainer(run_)) run_training_step(std::exchange(waiting_, nullptr));
   client_.wake();
 }
 
@@ -221,9 +194,7 @@ void LegacySession::take_messages() {
 }
 
 void LegacySession::on_message(std::string_view text) {
-  if (std::ranges::any_of(kSkipped, [&](auto prefix) { return text.starts_with(prefix); })) {
-    return;
-  }
+  if (std::ranges::any_of(kSkipped, [&](auto prefix) { return text.starts_with(prefix); })) return;
   protocol::Message message = protocol::parse_message(text, kFromHub);
   if (auto* const answer = std::get_if<protocol::Answer>(&message)) {
     if (const auto asked = on_answer_.extract(answer->id); !asked.empty()) {
@@ -239,9 +210,7 @@ void LegacySession::on_event(const protocol::Notification& event) {
   if (event.event == "run") {
     run_.set_facts(event.params);
     follow_plan(member(event.params, "plan"));
-    if (points_) {
-      subscribe();
-    }
+    if (points_) subscribe();
   } else if (event.event == "plan") {
     follow_plan(member(event.params, "plan"));
   } else if (event.event == "interventions") {
@@ -262,18 +231,14 @@ void LegacySession::on_answer(const protocol::TrainerRequest& request, Step& ste
     // A program that does not exist counts as removed.
     const std::string& code = outcome.error().code;
     const bool is_removal = std::holds_alternative<protocol::RemovePrograms>(request);
-    if (!is_removal || code == "no_trainer" || code == "timeout" || code == "busy") {
+    if (!is_removal || code == "no_trainer" || code == "timeout" || code == "busy")
       step.refused = outcome.error();
-    }
   }
-  if (--step.unanswered > 0) {
-    return;
-  }
-  if (step.refused) {
+  if (--step.unanswered > 0) return;
+  if (step.refused)
     client_.send(error_text(*step.refused));
-  } else {
+  else
     start();
-  }
 }
 
 // The events say the same a moment later, but the next run_training_step may come before them.
@@ -300,14 +265,10 @@ std::optional<SharedBytes> LegacySession::next() {
     std::optional<SharedBytes> text;
     if (shown_.shows(dialect_, *record)) {
       text = encoder_.update_of(dialect_, record);
-      if (!text) {
-        return std::nullopt;
-      }
+      if (!text) return std::nullopt;
     }
     records_.pop_front();
-    if (text) {
-      return text;
-    }
+    if (text) return text;
   }
   return std::nullopt;
 }

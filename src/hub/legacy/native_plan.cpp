@@ -24,16 +24,13 @@ base::Result<std::int64_t> read_tiles(const json& configs, const char* key, std:
   const json& value = member(configs, key);
   const std::int64_t most = features > 0 ? features : kMaxTiles;
   std::int64_t tiles = 0;
-  if (value.is_null()) {
+  if (value.is_null())
     tiles = missing;
-  } else if (value.is_number_unsigned()) {
+  else if (value.is_number_unsigned())
     tiles = value.get<std::uint64_t>() > INT64_MAX ? most : value.get<std::int64_t>();
-  } else if (value.is_number_integer()) {
+  else if (value.is_number_integer())
     tiles = value.get<std::int64_t>();
-  }
-  if (tiles < 1) {
-    return base::invalid_argument(where + "." + key, "must be an integer from 1");
-  }
+  if (tiles < 1) return base::invalid_argument(where + "." + key, "must be an integer from 1");
   return std::min(tiles, most);
 }
 
@@ -61,18 +58,13 @@ struct Stage {
 base::Status add_stage(const Stage& stage, const json& configs, std::int64_t features,
                        const std::string& where, json& out) {
   const auto tiles = read_tiles(configs, stage.tiles_key, stage.default_tiles, features, where);
-  if (!tiles) {
-    return tiles.error();
-  }
+  if (!tiles) return tiles.error();
   const auto method = read_method(configs, stage.method_key, where);
-  if (!method) {
-    return method.error();
-  }
+  if (!method) return method.error();
   out[stage.tiles] = tiles.value();
   out[stage.method] = method.value();
-  if (method.value() != kNativeMean) {
+  if (method.value() != kNativeMean)
     out["data_dims"] = 4;  // expressions of both tools get [batch, sequence, tiles, width]
-  }
   return {};
 }
 
@@ -84,9 +76,7 @@ base::Result<json> tile_of(const json& configs, std::int64_t features, const std
   base::Status status = add_stage(kWhole, configs, features, where, tile);
   const bool has_one_rank = !member(configs, kOneRank.tiles_key).is_null() ||
                             !member(configs, kOneRank.method_key).is_null();
-  if (status.ok() && has_one_rank) {
-    status = add_stage(kOneRank, configs, features, where, tile);
-  }
+  if (status.ok() && has_one_rank) status = add_stage(kOneRank, configs, features, where, tile);
   return status.ok() ? base::Result<json>(std::move(tile)) : status.error();
 }
 
@@ -97,9 +87,8 @@ base::Result<json> projection_of(const json& configs, const json& facts, const s
   const std::string name = file.substr(file.find_last_of("/\\") + 1);
   std::string known;
   for (const json& vector : member(facts, "vectors")) {
-    if (vector == name || vector == name.substr(0, name.rfind('.'))) {
+    if (vector == name || vector == name.substr(0, name.rfind('.')))
       return json{{"kind", "projection"}, {"vectors", json::array({vector})}, {"normalize", true}};
-    }
     known += (known.empty() ? "" : ", ") + (vector.is_string() ? vector.get<std::string>() : "");
   }
   return base::invalid_argument(
@@ -120,28 +109,21 @@ base::Result<json> tensor_tracer_compressor(const KnownPoint& known, const json&
     return base::invalid_argument(
         where, "must be an object with compressor_type and an object compressor_configs");
   }
-  if (known.point == "InputTokens") {
+  if (known.point == "InputTokens")
     return json{{"kind", "none"}};  // the chosen compressor has no effect
-  }
-  if (type == "TileCompressor") {
-    return tile_of(configs, features, where + ".compressor_configs");
-  }
-  if (type == "ProjectionCompressor") {
+  if (type == "TileCompressor") return tile_of(configs, features, where + ".compressor_configs");
+  if (type == "ProjectionCompressor")
     return projection_of(configs, facts, where + ".compressor_configs");
-  }
   return json{{"kind", type == "NoOpCompressor" ? "none" : "empty"}};
 }
 
 base::Result<json> mega_scope_compressor(const KnownPoint& known, const json& compressors,
                                          std::int64_t features) {
-  if (known.tiles.empty()) {
-    return json{{"kind", "none"}};
-  }
+  if (known.tiles.empty()) return json{{"kind", "none"}};
   const json& given = member(compressors, known.tiles);
   const std::string where = "compressor_config." + std::string(known.tiles);
-  if (!given.is_object() && !given.is_null()) {
+  if (!given.is_object() && !given.is_null())
     return base::invalid_argument(where, "must be an object with pixels and method");
-  }
   const Stage pixels = {"pixels", "method", "tiles", "method",
                         known.tiles == "MLP" ? kDefaultMlpPixels : kDefaultTiles};
   json tile = {{"kind", "tile"}};
@@ -151,9 +133,7 @@ base::Result<json> mega_scope_compressor(const KnownPoint& known, const json& co
 
 std::int64_t columns_of(const json& compressor, std::int64_t features) {
   const json& kind = member(compressor, "kind");
-  if (kind == "tile") {
-    return compressor.at("tiles").get<std::int64_t>();
-  }
+  if (kind == "tile") return compressor.at("tiles").get<std::int64_t>();
   return kind == "none" ? std::max<std::int64_t>(features, 1) : kind == "projection" ? 1 : 0;
 }
 
@@ -165,9 +145,7 @@ base::Status check_size(const KnownPoint& known, const json& compressor, std::in
   numbers *= static_cast<double>(fact(facts, {"micro_batch_size"}));
   numbers *= static_cast<double>(fact(facts, {"model", "seq_length"}));
   numbers *= static_cast<double>(columns_of(compressor, features));
-  if (numbers <= static_cast<double>(kMaxNumbers)) {
-    return {};
-  }
+  if (numbers <= static_cast<double>(kMaxNumbers)) return {};
   return base::invalid_argument("visualization_flags." + std::string(known.flag_name),
                                 "an update would have " +
                                     std::to_string(static_cast<std::int64_t>(numbers)) +
@@ -190,12 +168,9 @@ base::Result<json> make_entry(Dialect dialect, const KnownPoint& known, const js
   auto compressor = dialect == Dialect::kMegaScope
                         ? mega_scope_compressor(known, compressors, features)
                         : tensor_tracer_compressor(known, compressors, facts, features);
-  if (!compressor) {
-    return compressor;
-  }
-  if (auto fits = check_size(known, compressor.value(), features, facts); !fits.ok()) {
+  if (!compressor) return compressor;
+  if (auto fits = check_size(known, compressor.value(), features, facts); !fits.ok())
     return fits.error();
-  }
   return json{{"point", known.point},
               {"direction", "value"},
               {"every", 1},
@@ -211,9 +186,7 @@ base::Result<json> make_entry(Dialect dialect, const KnownPoint& known, const js
 
 std::int64_t fact(const json& facts, std::initializer_list<std::string_view> path) {
   const json* value = &facts;
-  for (const std::string_view name : path) {
-    value = &member(*value, name);
-  }
+  for (const std::string_view name : path) value = &member(*value, name);
   return value->is_number_integer() ? value->get<std::int64_t>() : 0;
 }
 
@@ -221,21 +194,15 @@ base::Result<json> make_plan(Dialect dialect, const json& message, const json& f
   const json& flags = member(message, "visualization_flags");
   const json& compressors = member(message, "compressor_config");
   for (const auto& [name, value] :
-       {std::pair("visualization_flags", &flags), std::pair("compressor_config", &compressors)}) {
-    if (!value->is_object() && !value->is_null()) {
+       {std::pair("visualization_flags", &flags), std::pair("compressor_config", &compressors)})
+    if (!value->is_object() && !value->is_null())
       return base::invalid_argument(name, "must be an object");
-    }
-  }
   json entries = json::array();
   for (const KnownPoint& known : points_of(dialect)) {
     const json& flag = member(flags, known.flag_name);
-    if (flag.is_null() ? !known.on_by_default : !is_on(flag)) {
-      continue;
-    }
+    if (flag.is_null() ? !known.on_by_default : !is_on(flag)) continue;
     auto entry = make_entry(dialect, known, compressors, facts);
-    if (!entry) {
-      return entry;
-    }
+    if (!entry) return entry;
     entries.push_back(std::move(entry).value());
   }
   return json{{"entries", std::move(entries)}};

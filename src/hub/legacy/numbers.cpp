@@ -25,17 +25,15 @@ void append_number(std::string& out, Number number) {
   const char* const end = std::to_chars(digits, digits + kMaxDigits, number).ptr;
   const std::string_view text(digits, static_cast<std::size_t>(end - digits));
   out += text;
-  if (std::is_floating_point_v<Number> && text.find_first_of(".e") == std::string_view::npos) {
+  if (std::is_floating_point_v<Number> && text.find_first_of(".e") == std::string_view::npos)
     out += ".0";
-  }
 }
 
 void append_real(std::string& out, double number) {
-  if (std::isfinite(number)) {
+  if (std::isfinite(number))
     append_number(out, number);
-  } else {
+  else
     out += "null";
-  }
 }
 
 template <typename Stored, typename Append>
@@ -45,9 +43,7 @@ void append_all(std::string& out, std::span<const std::byte> payload, Append app
   for (std::size_t i = 0; i < count; ++i) {
     Stored stored{};
     std::memcpy(&stored, payload.data() + i * sizeof(Stored), sizeof(Stored));
-    if (i > 0) {
-      out += ',';
-    }
+    if (i > 0) out += ',';
     append(stored);
   }
 }
@@ -62,9 +58,8 @@ void append_u8(std::string& out, const protocol::RecordView& record) {
   std::size_t at = 0;
   float line[2] = {};
   append_all<std::uint8_t>(out, codes, [&](std::uint8_t code) {
-    if (at % columns == 0) {
+    if (at % columns == 0)
       std::memcpy(line, record.payload.data() + at / columns * protocol::kU8LineBytes, sizeof line);
-    }
     ++at;
     append_real(out, code > protocol::kU8Largest ? std::numeric_limits<double>::quiet_NaN()
                                                  : double{line[0]} + code * double{line[1]});
@@ -77,9 +72,7 @@ std::uint64_t count_numbers(const protocol::RecordHeader& header) {
   const std::size_t element = protocol::dtype_bytes(header.dtype);
   // The payload is at least as long as its numbers, so the product cannot overflow.
   std::uint64_t count = element == 0 ? std::numeric_limits<std::uint64_t>::max() : 1;
-  for (std::size_t dim = 0; element != 0 && dim < header.ndim; ++dim) {
-    count *= header.shape[dim];
-  }
+  for (std::size_t dim = 0; element != 0 && dim < header.ndim; ++dim) count *= header.shape[dim];
   return count;
 }
 

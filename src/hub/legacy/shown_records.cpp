@@ -46,12 +46,9 @@ std::set<std::uint32_t> entries_for(Dialect dialect, const json& entries) {
 void ShownRecords::set_plan(const json& plan) {
   const json& number = member(plan, "number");
   number_.reset();
-  if (number.is_number_integer()) {
-    number_ = number.get<std::uint32_t>();
-  }
-  for (const Dialect dialect : {Dialect::kTensorTracer, Dialect::kMegaScope}) {
+  if (number.is_number_integer()) number_ = number.get<std::uint32_t>();
+  for (const Dialect dialect : {Dialect::kTensorTracer, Dialect::kMegaScope})
     entries_[static_cast<std::size_t>(dialect)] = entries_for(dialect, member(plan, "entries"));
-  }
 }
 
 bool ShownRecords::wants(Dialect dialect, const protocol::RecordHeader& header) const {

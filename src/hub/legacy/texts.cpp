@@ -14,9 +14,7 @@ using nlohmann::json;
 // columns: its reader computes them by a division.
 std::span<const std::uint32_t> told_shape(Dialect dialect, const protocol::RecordHeader& header) {
   const std::span<const std::uint32_t> shape(header.shape.data(), header.ndim);
-  if (dialect == Dialect::kTensorTracer || shape.size() < 3) {
-    return shape;
-  }
+  if (dialect == Dialect::kTensorTracer || shape.size() < 3) return shape;
   return shape.size() == 4 ? shape.subspan(1) : shape.subspan(1, 1);
 }
 

@@ -19,9 +19,7 @@ UpdateEncoder::UpdateEncoder(std::function<void()> on_made, const UpdateEncoderL
     : on_made_(std::move(on_made)), limits_(limits), spare_(std::move(spare)) {}
 
 UpdateEncoder::~UpdateEncoder() {
-  if (!thread_.joinable()) {
-    return;
-  }
+  if (!thread_.joinable()) return;
   turn_.store(Turn::kEnd, std::memory_order_release);
   turn_.notify_one();
   thread_.join();
@@ -30,14 +28,11 @@ UpdateEncoder::~UpdateEncoder() {
 std::optional<base::SharedBytes> UpdateEncoder::update_of(Dialect dialect,
                                                           const base::SharedBytes& record) {
   Frame frame{.dialect = dialect, .record = record};
-  if (const auto update = updates_.find(key_of(frame)); update != updates_.end()) {
+  if (const auto update = updates_.find(key_of(frame)); update != updates_.end())
     return update->second.text;
-  }
   if (!is_asked_for(key_of(frame))) {
     waiting_.push_back(std::move(frame));
-    if (waiting_.size() > limits_.waiting) {
-      waiting_.pop_front();
-    }
+    if (waiting_.size() > limits_.waiting) waiting_.pop_front();
     start_next();
   }
   return std::nullopt;
@@ -45,26 +40,21 @@ std::optional<base::SharedBytes> UpdateEncoder::update_of(Dialect dialect,
 
 bool UpdateEncoder::is_asked_for(const Key& key) const {
   return (current_ && key_of(*current_) == key) ||
-         std::ranges::any_of(waiting_, [&](const Frame& frame) { return key_of(frame) == key; });
+         std::ranges::any_of(
+             waiting_, [&](const Frame& frame) { return key_of(frame) == key; });
 }
 
 void UpdateEncoder::start_next() {
-  if (current_ || waiting_.empty()) {
-    return;
-  }
+  if (current_ || waiting_.empty()) return;
   current_ = std::move(waiting_.front());
   waiting_.pop_front();
   turn_.store(Turn::kWork, std::memory_order_release);
   turn_.notify_one();
-  if (!thread_.joinable()) {
-    thread_ = std::thread([this] { work(); });
-  }
+  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
 }
 
 void UpdateEncoder::collect() {
-  if (turn_.load(std::memory_order_acquire) != Turn::kDone) {
-    return;
-  }
+  if (turn_.load(std::memory_order_acquire) != Turn::kDone) return;
   keep(*current_, std::make_shared<const std::string>(std::move(text_)));
   text_.clear();
   current_.reset();
@@ -102,9 +92,7 @@ void UpdateEncoder::work() {
     const auto record = protocol::read_record(*current_->record, protocol::RecordCheck::kHeader);
     text_ = update_text(current_->dialect, record.value());
     spare_.spend(base::thread_cpu_seconds() - begin);
-    if (turn_.compare_exchange_strong(turn, Turn::kDone, std::memory_order_acq_rel)) {
-      on_made_();
-    }
+    if (turn_.compare_exchange_strong(turn, Turn::kDone, std::memory_order_acq_rel)) on_made_();
   }
 }
 

@@ -37,11 +37,10 @@ struct Context {
   bool has_history() const { return recorder != nullptr || replayed != nullptr; }
   /// Runs `query` on the thread that reads the recording. REQUIRES: has_history().
   void read_history(record::QueryThread::Query query) {
-    if (recorder) {
+    if (recorder)
       recorder->read(std::move(query));
-    } else {
+    else
       replayed->post(std::move(query));
-    }
   }
 };
 

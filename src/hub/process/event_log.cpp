@@ -75,9 +75,8 @@ class EventSink : public spdlog::sinks::base_sink<std::mutex> {
     const std::string_view text(message.payload.data(), message.payload.size());
     const std::string_view event = event_of(text);
     auto known = kinds_.find(event);
-    if (known == kinds_.end() && kinds_.size() < kMaxKinds) {
+    if (known == kinds_.end() && kinds_.size() < kMaxKinds)
       known = kinds_.emplace(event, Kind{.written = message.time - kPause}).first;
-    }
     std::uint64_t left_out = 0;
     if (known != kinds_.end()) {
       const auto since = message.time - known->second.written;
@@ -101,16 +100,10 @@ class EventSink : public spdlog::sinks::base_sink<std::mutex> {
     if (format_ == LogFormat::kJson) {
       nlohmann::ordered_json json = {
           {"ts", utc(time)}, {"level", level_name}, {"event", event}, {"run", run_}};
-      if (place.rank) {
-        json["rank"] = *place.rank;
-      }
-      if (place.step) {
-        json["step"] = *place.step;
-      }
+      if (place.rank) json["rank"] = *place.rank;
+      if (place.step) json["step"] = *place.step;
       json["message"] = text;
-      if (left_out > 0) {
-        json["left_out"] = left_out;
-      }
+      if (left_out > 0) json["left_out"] = left_out;
       line = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     } else {
       line = utc(time) + " " + level_name + " " + std::string(text) + described(place);

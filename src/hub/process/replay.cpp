@@ -84,15 +84,11 @@ void Replayer::start() {
 }
 
 void Replayer::wake() {
-  if (woken_) {
-    return;
-  }
+  if (woken_) return;
   woken_ = true;
   gathering_.expires_after(kGather);
   gathering_.async_wait([this](beast::error_code failure) {
-    if (!failure) {
-      take_messages();
-    }
+    if (!failure) take_messages();
   });
 }
 
@@ -172,13 +168,9 @@ std::size_t Replayer::index_after(std::uint64_t step) const {
 
 void Replayer::set_paused(bool paused) {
   const bool is_over = next_ == steps_.size();
-  if (paused == paused_ && (paused || !is_over)) {
-    return;
-  }
+  if (paused == paused_ && (paused || !is_over)) return;
   paused_ = paused;
-  if (!paused && is_over) {
-    jump_to(0);  // again from the beginning
-  }
+  if (!paused && is_over) jump_to(0);  // again from the beginning
   schedule();
 }
 
@@ -186,20 +178,15 @@ void Replayer::step(std::size_t count) {
   paused_ = true;
   schedule();
   const std::size_t end = next_ + std::min(steps_.size() - next_, count);
-  if (end - next_ > kMaxShown) {
-    jump_to(end);
-  }
-  while (next_ < end) {
-    show_step(next_++);
-  }
+  if (end - next_ > kMaxShown) jump_to(end);
+  while (next_ < end) show_step(next_++);
 }
 
 void Replayer::jump_to(std::size_t next) {
   next_ = next;
   std::vector<json> past;
-  for (record::StepRow& row : recording_.steps(run_.run, 0, current_step(), kMaxSteps)) {
+  for (record::StepRow& row : recording_.steps(run_.run, 0, current_step(), kMaxSteps))
     past.push_back(std::move(row.params));
-  }
   room_.replace_past(past);
   show_prompts();
   show_plan();
@@ -245,15 +232,11 @@ void Replayer::schedule() {
 void Replayer::start_timer() {
   timer_.cancel();
   gap_since_ = Clock::now();
-  if (paused_ || next_ >= steps_.size()) {
-    return;
-  }
+  if (paused_ || next_ >= steps_.size()) return;
   timer_.expires_after(std::chrono::duration_cast<std::chrono::nanoseconds>(gap_ / speed_));
   timer_.async_wait([this](beast::error_code failure) {
     // The timer may have expired before it was cancelled.
-    if (!failure && !paused_ && next_ < steps_.size()) {
-      play_next();
-    }
+    if (!failure && !paused_ && next_ < steps_.size()) play_next();
   });
 }
 
@@ -274,9 +257,8 @@ void Replayer::show_step(std::size_t index) {
   query.run = run_.run;
   query.first_step = query.last_step = step;
   send_frames(query);
-  for (record::StepRow& row : recording_.steps(run_.run, step, step, 1)) {
+  for (record::StepRow& row : recording_.steps(run_.run, step, step, 1))
     say(protocol::encode_notification("step", std::move(row.params)));
-  }
 }
 
 // Shows the trainer's events since the previous step.
@@ -286,20 +268,18 @@ void Replayer::show_events(std::size_t index) {
                                                      &record::TrainerEvent::step);
   for (; event != events_.end() && event->step <= steps_[index].first; ++event) {
     json detail = recording_.event_detail(event->id);
-    if (event->kind == "plan") {
+    if (event->kind == "plan")
       plan_ = member(detail, "plan");
-    } else if (event->kind == "prompts") {
+    else if (event->kind == "prompts")
       prompt_sets_ = list_of(member(detail, "prompt_sets"));
-    }
     say(protocol::encode_notification(event->kind, std::move(detail)));
   }
 }
 
 json Replayer::in_force(const char* kind, std::uint64_t step) {
   std::int64_t last = 0;
-  for (const record::TrainerEvent& event : events_) {
+  for (const record::TrainerEvent& event : events_)
     last = event.step <= step && event.kind == kind ? event.id : last;
-  }
   return last > 0 ? recording_.event_detail(last) : first_;
 }
 
@@ -335,38 +315,30 @@ void Replayer::show_alarms() {
   const std::uint64_t step = current_step();
   std::map<std::string, json> alarms;  // by name
   for (const record::TrainerEvent& event : events_) {
-    if (event.kind != "alarm" || event.step > step) {
-      continue;
-    }
+    if (event.kind != "alarm" || event.step > step) continue;
     const json detail = recording_.event_detail(event.id);
     const json& alarm = member(detail, "alarm");
-    if (protocol::text_of(detail, "change") == "removed") {
+    if (protocol::text_of(detail, "change") == "removed")
       alarms.erase(protocol::text_of(alarm, "name"));
-    } else {
+    else
       alarms[protocol::text_of(alarm, "name")] = alarm;
-    }
   }
   json list = json::array();
-  for (auto& [name, alarm] : alarms) {
-    list.push_back(std::move(alarm));
-  }
+  for (auto& [name, alarm] : alarms) list.push_back(std::move(alarm));
   say(protocol::encode_notification("alarms", {{"step", step}, {"alarms", std::move(list)}}));
 }
 
 // Shows the records that a viewer of the live run saw at the current step: the latest record of
 // each key, of the plan in force.
 void Replayer::show_latest() {
-  if (next_ == 0) {
-    return;
-  }
+  if (next_ == 0) return;
   record::FrameQuery query;
   query.run = run_.run;
   query.first_step = steps_[next_ - std::min(next_, kLookBack)].first;
   query.last_step = current_step();
   query.only_latest = true;
-  if (const auto number = protocol::natural(plan_, "number"); number && *number <= UINT32_MAX) {
+  if (const auto number = protocol::natural(plan_, "number"); number && *number <= UINT32_MAX)
     query.plan = static_cast<std::uint32_t>(*number);
-  }
   send_frames(query);
 }
 

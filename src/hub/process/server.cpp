@@ -55,13 +55,10 @@ struct EarlierRun {
 
 std::optional<EarlierRun> earlier_run(record::Recording& recording, const std::string& id) {
   for (const record::RunInfo& run : recording.runs()) {
-    if (run.id != id || !check_facts(run.facts).ok()) {
-      continue;
-    }
+    if (run.id != id || !check_facts(run.facts).ok()) continue;
     EarlierRun earlier{.facts = run.facts, .steps = {}};
-    for (record::StepRow& row : recording.steps(run.run, 0, INT64_MAX, kMaxSteps)) {
+    for (record::StepRow& row : recording.steps(run.run, 0, INT64_MAX, kMaxSteps))
       earlier.steps.push_back(std::move(row.params));
-    }
     return earlier;
   }
   return std::nullopt;
@@ -96,17 +93,13 @@ class Server {
       acceptors_.emplace_back(io_, protocol, listener.release());
     }
     context_.host = &gateway_;
-    for (const base::Error& failure : options.failures) {
-      context_.room.raise_alarm(failure);
-    }
+    for (const base::Error& failure : options.failures) context_.room.raise_alarm(failure);
   }
   /// Joins the threads that post to the I/O context, and releases what they were given.
   ~Server() {
     end_recording();
     spikes_.reset();
-    if (finishing_.joinable()) {
-      finishing_.join();
-    }
+    if (finishing_.joinable()) finishing_.join();
     context_.replayed.reset();
     context_.others.close();
   }
@@ -115,9 +108,7 @@ class Server {
 
   /// Opens the recording, and continues an earlier hub's recording of this run.
   base::Status open_recorder() {
-    if (!context_.options.recorder) {
-      return {};
-    }
+    if (!context_.options.recorder) return {};
     record::RecorderOptions options = *context_.options.recorder;
     const std::string path = options.path;
     options.on_alarm = [this](const base::Error& error) {
@@ -125,9 +116,7 @@ class Server {
     };
     base::Result<std::unique_ptr<record::Recorder>> opened =
         record::Recorder::open(std::move(options));
-    if (!opened && context_.options.needs_recorder) {
-      return opened.error();
-    }
+    if (!opened && context_.options.needs_recorder) return opened.error();
     if (!opened) {
       context_.room.go_without_recording(opened.error());
       return {};
@@ -140,14 +129,10 @@ class Server {
 
   /// Puts the recorded run in the place of the trainer.
   base::Status open_replay() {
-    if (!context_.options.replay) {
-      return {};
-    }
+    if (!context_.options.replay) return {};
     const ReplayOptions& replay = *context_.options.replay;
     auto recording = record::Recording::open(replay.path);
-    if (!recording) {
-      return recording.error();
-    }
+    if (!recording) return recording.error();
     auto runs = recording.value().runs();
     const auto run = std::find_if(runs.rbegin(), runs.rend(), [&](const record::RunInfo& info) {
       return replay.run_id.empty() || info.id == replay.run_id;
@@ -157,9 +142,8 @@ class Server {
                                                      ? "this recording holds no run"
                                                      : "there is no run " + replay.run_id);
     }
-    if (base::Status known = check_facts(run->facts); !known.ok()) {
+    if (base::Status known = check_facts(run->facts); !known.ok())
       return damaged(replay.path, *run, known.error());
-    }
     context_.replayed = std::make_unique<record::QueryThread>(replay.path);
     replayer_ = std::make_unique<Replayer>(io_, context_.room, std::move(recording).value(), *run,
                                            replay.speed, replay.paused);
@@ -170,23 +154,17 @@ class Server {
   base::Status open_others() {
     const ServerOptions& options = context_.options;
     const std::string shown = replayer_ ? replayer_->run_id() : options.run_id;
-    if (!options.runs_dir.empty()) {
-      context_.others.offer_folder(options.runs_dir, shown);
-    }
+    if (!options.runs_dir.empty()) context_.others.offer_folder(options.runs_dir, shown);
     return context_.others.open(options.compare);
   }
 
   void run(const std::function<void()>& on_ready) {
-    for (tcp::acceptor& acceptor : acceptors_) {
-      net::co_spawn(io_, accept(acceptor), net::detached);
-    }
+    for (tcp::acceptor& acceptor : acceptors_) net::co_spawn(io_, accept(acceptor), net::detached);
     net::co_spawn(io_, tick(), net::detached);
     net::co_spawn(io_, work(), net::detached);
     net::co_spawn(io_, watch_signals(), net::detached);
     on_ready();
-    while (!io_.stopped()) {
-      attempt("handler_failed", [this] { io_.run(); });
-    }
+    while (!io_.stopped()) attempt("handler_failed", [this] { io_.run(); });
   }
 
  private:
@@ -199,9 +177,8 @@ class Server {
           told->set_value(earlier_run(recording, id));
         });
     try {
-      if (const std::optional<EarlierRun> run = earlier.get()) {
+      if (const std::optional<EarlierRun> run = earlier.get())
         context_.room.restore(run->facts, run->steps);
-      }
     } catch (const std::future_error&) {  // NOLINT(bugprone-empty-catch): it could not be read
     }
   }
@@ -212,7 +189,8 @@ class Server {
                : std::make_unique<SpikeRecorder>(
                      setup.spike_steps, setup.spike_folder,
                      [this](const SpikeRecorder::Written& written) {
-                       net::post(io_, [this, written] { context_.room.report_spike(written); });
+                       net::post(
+                           io_, [this, written] { context_.room.report_spike(written); });
                      });
   }
 
@@ -233,9 +211,7 @@ class Server {
   net::awaitable<void> accept(tcp::acceptor& acceptor) {
     while (acceptor.is_open()) {
       auto [failure, socket] = co_await acceptor.async_accept(kAwait);
-      if (failure == net::error::operation_aborted) {
-        co_return;
-      }
+      if (failure == net::error::operation_aborted) co_return;
       if (failure) {
         // For example, no descriptor is free; later one will be.
         spdlog::warn("accept_failed: a connection could not be accepted: {}", failure.message());
@@ -263,9 +239,8 @@ class Server {
     // must hold them: the viewer's queue on the way out, the trainer's queue on the way in.
     socket.set_option(net::socket_base::send_buffer_size(kSendBuffer), ignored);
     socket.set_option(net::socket_base::receive_buffer_size(kReceiveBuffer), ignored);
-    if (context_.handshakes.size() >= context_.options.max_handshakes) {
+    if (context_.handshakes.size() >= context_.options.max_handshakes)
       context_.handshakes.kill_oldest();
-    }
     std::make_shared<HttpSession>(std::move(socket), context_)->start();
   }
 
@@ -283,9 +258,7 @@ class Server {
     net::posix::stream_descriptor asked(io_, ::dup(work_asked_.get()));
     while (true) {
       auto [failure] = co_await asked.async_wait(asked.wait_read, kAwait);
-      if (failure) {
-        co_return;
-      }
+      if (failure) co_return;
       eventfd_t count = 0;
       ::eventfd_read(work_asked_.get(), &count);
       attempt("work_failed", [this] { gateway_.work(); });
@@ -297,9 +270,7 @@ class Server {
   // A worker that ends well waits for the close frame, so the hub has read everything by then.
   net::awaitable<void> drain_workers() {
     const auto end = Clock::now() + kDrainWorkers;
-    while (Clock::now() < end && context_.workers.size() > 0) {
-      co_await sleep(kPoll);
-    }
+    while (Clock::now() < end && context_.workers.size() > 0) co_await sleep(kPoll);
   }
 
   // Waits for the connections to end. A connection whose client takes nothing ends itself.
@@ -323,23 +294,15 @@ class Server {
   net::awaitable<void> watch_signals() {
     while (true) {
       const auto [failure, signal] = co_await signals_.async_wait(kAwait);
-      if (failure) {
-        co_return;
-      }
-      if (signal != SIGHUP && !hurried_at_) {
-        hurried_at_ = Clock::now();
-      }
-      if (!std::exchange(ending_, true)) {
-        net::co_spawn(io_, shut_down(), net::detached);
-      }
+      if (failure) co_return;
+      if (signal != SIGHUP && !hurried_at_) hurried_at_ = Clock::now();
+      if (!std::exchange(ending_, true)) net::co_spawn(io_, shut_down(), net::detached);
     }
   }
 
   net::awaitable<void> shut_down() {
     spdlog::info("hub_ends: the hub ends: draining");
-    for (tcp::acceptor& acceptor : acceptors_) {
-      acceptor.close();
-    }
+    for (tcp::acceptor& acceptor : acceptors_) acceptor.close();
     co_await drain_workers();
     end_recording();
     if (alarm_calls_) alarm_calls_->finish();
@@ -372,12 +335,8 @@ base::Status serve(std::vector<base::ScopedFd> listeners, const ServerOptions& o
   std::signal(SIGPIPE, SIG_IGN);
   try {
     Server server(std::move(listeners), options);
-    for (base::Status opened :
-         {server.open_recorder(), server.open_replay(), server.open_others()}) {
-      if (!opened.ok()) {
-        return opened;
-      }
-    }
+    for (base::Status opened : {server.open_recorder(), server.open_replay(), server.open_others()})
+      if (!opened.ok()) return opened;
     server.run(on_ready);
   } catch (const std::exception& error) {
     return base::Error{.code = "io_error",

@@ -44,26 +44,21 @@ constexpr int kFirstListenerInChild = 4;
 base::ScopedFd watch_signals() {
   sigset_t watched;
   sigemptyset(&watched);
-  for (const int signal : {SIGCHLD, SIGTERM, SIGINT}) {
-    sigaddset(&watched, signal);
-  }
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT}) sigaddset(&watched, signal);
   sigprocmask(SIG_BLOCK, &watched, nullptr);
   return base::ScopedFd(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
 int milliseconds_left(std::optional<Clock::time_point> end) {
-  if (!end) {
-    return -1;
-  }
+  if (!end) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*end - Clock::now()).count();
   return static_cast<int>(std::max<decltype(left)>(left, 0));
 }
 
 void write_line(const base::ScopedFd& ready, std::string text) {
   text += '\n';
-  if (::write(ready.get(), text.data(), text.size()) < 0) {
+  if (::write(ready.get(), text.data(), text.size()) < 0)
     spdlog::warn("ready: the program that waited for the hub has ended");
-  }
 }
 
 /// Bytes that a process has passed to write() and similar calls; 0 if unknown.
@@ -71,11 +66,8 @@ std::uint64_t bytes_written(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + '/' + "io");
   std::string name;
   std::uint64_t bytes = 0;
-  while (file >> name >> bytes) {
-    if (name == "wchar:") {
-      return bytes;
-    }
-  }
+  while (file >> name >> bytes)
+    if (name == "wchar:") return bytes;
   return 0;
 }
 
@@ -103,9 +95,7 @@ class Supervisor {
         ::kill(child_, SIGKILL);
         deadline_.reset();  // it ends when the kernel ends it
       }
-      if (!ending_ && child_ == 0 && Clock::now() >= *deadline_) {
-        restart();
-      }
+      if (!ending_ && child_ == 0 && Clock::now() >= *deadline_) restart();
     }
     return {};
   }
@@ -113,13 +103,9 @@ class Supervisor {
  private:
   base::Status start_first() {
     base::Result<base::ScopedFd> ready = start({});
-    if (!ready) {
-      return ready.error();
-    }
+    if (!ready) return ready.error();
     const std::string said = base::read_until(ready.value(), Clock::now() + kFirstStart);
-    if (said == kReady) {
-      return {};
-    }
+    if (said == kReady) return {};
     ::kill(child_, SIGKILL);
     ::waitpid(child_, nullptr, 0);
     const protocol::Message message = protocol::parse_message(said);
@@ -134,9 +120,7 @@ class Supervisor {
   // Starts a hub. Returns the reading end of the pipe on which the hub reports that it is ready.
   base::Result<base::ScopedFd> start(const std::vector<std::string>& more) {
     auto pipe = base::make_pipe();
-    if (!pipe) {
-      return pipe.error();
-    }
+    if (!pipe) return pipe.error();
     base::SpawnOptions spawn{.program = options_.program,
                              .arguments = {"serve", "--run-dir", options_.run_dir},
                              .passed = {{pipe.value().second.get(), kReadyInChild}},
@@ -149,9 +133,7 @@ class Supervisor {
       spawn.arguments.insert(spawn.arguments.end(), {"--listen-fd", std::to_string(in_child++)});
     }
     const base::Result<pid_t> child = base::spawn(spawn);
-    if (!child) {
-      return child.error();
-    }
+    if (!child) return child.error();
     child_ = child.value();
     started_ = Clock::now();
     return std::move(pipe.value().first);
@@ -183,38 +165,26 @@ class Supervisor {
         {{signals_.get(), POLLIN, 0}, {options_.alive.get(), POLLIN, 0}}};
     // poll ignores a negative descriptor, as `alive` is after the run has ended.
     ::poll(watched.data(), watched.size(), milliseconds_left(deadline_));
-    if (watched[1].revents != 0) {
-      on_alive();
-    }
-    if (watched[0].revents != 0) {
-      on_signal();
-    }
+    if (watched[1].revents != 0) on_alive();
+    if (watched[0].revents != 0) on_signal();
   }
 
   void on_alive() {
     char byte = 0;
-    if (::read(options_.alive.get(), &byte, 1) != 0) {
-      return;
-    }
+    if (::read(options_.alive.get(), &byte, 1) != 0) return;
     options_.alive.reset();
-    if (options_.linger) {
+    if (options_.linger)
       spdlog::info("run_ended: the hub stays until it gets SIGTERM or SIGINT");
-    } else {
+    else
       stop("the run has ended", SIGHUP, kMaxEnd);
-    }
   }
 
   void on_signal() {
     signalfd_siginfo info{};
-    while (::read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
-      if (info.ssi_signo != SIGCHLD) {
-        stop("asked by a signal", SIGTERM, kGraceful);
-      }
-    }
+    while (::read(signals_.get(), &info, sizeof(info)) == sizeof(info))
+      if (info.ssi_signo != SIGCHLD) stop("asked by a signal", SIGTERM, kGraceful);
     int status = 0;
-    if (child_ <= 0 || ::waitpid(child_, &status, WNOHANG) != child_) {
-      return;
-    }
+    if (child_ <= 0 || ::waitpid(child_, &status, WNOHANG) != child_) return;
     child_ = 0;
     if (!ending_) {
       spdlog::error("hub_died: wait status {}", status);
@@ -225,9 +195,7 @@ class Supervisor {
   // True at the run's end for a hub that still writes.
   bool is_given_longer() {
     const std::uint64_t before = std::exchange(written_, bytes_written(child_));
-    if (written_ == before || Clock::now() >= longest_) {
-      return false;
-    }
+    if (written_ == before || Clock::now() >= longest_) return false;
     deadline_ = Clock::now() + kGraceful;
     return true;
   }
@@ -262,9 +230,7 @@ class Supervisor {
 }  // namespace
 
 void notify_failure(const base::ScopedFd& ready, const base::Error& error) {
-  if (ready) {
-    write_line(ready, protocol::encode_error(0, error));
-  }
+  if (ready) write_line(ready, protocol::encode_error(0, error));
 }
 
 base::Status supervise(SupervisorOptions options) {

@@ -24,18 +24,14 @@ const record::RecordFilter* AuditLog::traced_filter() const {
 }
 
 bool AuditLog::keep_all() {
-  if (recorder_ == nullptr || recorder_->counters().stopped) {
-    return false;
-  }
+  if (recorder_ == nullptr || recorder_->counters().stopped) return false;
   recorder_->keep_all();
   return true;
 }
 
 AuditLog::Lost AuditLog::take_lost() {
   const record::RecorderCounters now = counters();
-  if (now.stopped) {
-    return {};
-  }
+  if (now.stopped) return {};
   const Lost before = std::exchange(told_, {now.dropped, now.dropped_lines});
   return {now.dropped - before.records, now.dropped_lines - before.lines};
 }
@@ -44,18 +40,14 @@ void AuditLog::facts(const nlohmann::json& facts) {
   const std::uint64_t before =
       std::exchange(run_, record::run_number(protocol::text_of(facts, "id")));
   step_ = run_ == before ? step_ : 0;
-  if (recorder_ != nullptr) {
-    recorder_->set_run(facts);
-  }
+  if (recorder_ != nullptr) recorder_->set_run(facts);
   event("run", {{"plan", facts.value("plan", nlohmann::json())},
                 {"prompt_sets", facts.value("prompt_sets", nlohmann::json::array())},
                 {"interventions", facts.value("interventions", nlohmann::json::array())}});
 }
 
 void AuditLog::renew_facts(const nlohmann::json& facts) {
-  if (recorder_ != nullptr) {
-    recorder_->set_run(facts);
-  }
+  if (recorder_ != nullptr) recorder_->set_run(facts);
 }
 
 void AuditLog::state(const nlohmann::json& state) {
@@ -65,9 +57,7 @@ void AuditLog::state(const nlohmann::json& state) {
 
 void AuditLog::step(const nlohmann::json& params) {
   reach(params);
-  if (recorder_ != nullptr) {
-    recorder_->add_step(run_, params, wall_time_ns());
-  }
+  if (recorder_ != nullptr) recorder_->add_step(run_, params, wall_time_ns());
 }
 
 void AuditLog::reach(const nlohmann::json& where) {
@@ -76,9 +66,7 @@ void AuditLog::reach(const nlohmann::json& where) {
 }
 
 void AuditLog::record(const protocol::RecordHeader& header, const SharedBytes& bytes) {
-  if (recorder_ != nullptr) {
-    recorder_->add_record(header, bytes);
-  }
+  if (recorder_ != nullptr) recorder_->add_record(header, bytes);
 }
 
 void AuditLog::event(std::string kind, nlohmann::json detail, std::string session,

@@ -42,11 +42,10 @@ class Client {
 
   /// Sends a text. If the queue is full, ends the connection.
   void send(SharedBytes text) {
-    if (queue_.push_text(std::move(text))) {
+    if (queue_.push_text(std::move(text)))
       wake();
-    } else {
+    else
       close("too slow");
-    }
   }
   void send(std::string text) { send(std::make_shared<const std::string>(std::move(text))); }
 

@@ -25,13 +25,10 @@ bool watches(const Client& client, const Member& member) {
 
 // Layer 0 stands for a point without layers. Nothing if they are unknown.
 std::optional<std::vector<base::Range>> layers_of(const json& entry, const json& point) {
-  if (const std::string text = text_of(entry, "layers"); !text.empty()) {
+  if (const std::string text = text_of(entry, "layers"); !text.empty())
     return base::parse_ranges(text);
-  }
   const auto first = natural(point, "first_layer"), last = natural(point, "last_layer");
-  if (!first || !last || *last > UINT16_MAX) {
-    return std::nullopt;
-  }
+  if (!first || !last || *last > UINT16_MAX) return std::nullopt;
   return std::vector<base::Range>{{*first, *last}};
 }
 
@@ -42,9 +39,7 @@ std::vector<TracedEntry> traced_entries(const json& facts) {
   std::uint32_t index = 0;
   for (const json& entry : member(member(facts, "plan"), "entries")) {
     const std::uint32_t number = index++;
-    if (!text_of(entry, "prompts").empty() || member(entry, "enabled") == json(false)) {
-      continue;
-    }
+    if (!text_of(entry, "prompts").empty() || member(entry, "enabled") == json(false)) continue;
     const std::string name = text_of(entry, "point");
     entries.push_back({.index = number,
                        .point = name,

@@ -16,9 +16,7 @@ bool is_change(const Forwarder::Asker& asker) {
 
 void Forwarder::send(Asker asker, Clock::time_point now) {
   const std::uint64_t id = ++last_id_;
-  if (is_change(asker)) {
-    notify_trainer_who_asks(asker);
-  }
+  if (is_change(asker)) notify_trainer_who_asks(asker);
   leaders_.trainer()->send(protocol::encode_request(id, asker.request));
   const bool takes_long = protocol::row_of(asker.request).takes_long;
   const auto deadline = takes_long ? Clock::time_point::max() : now + timeout_;
@@ -28,9 +26,8 @@ void Forwarder::send(Asker asker, Clock::time_point now) {
 // In the form in which viewers learn who holds the lease.
 void Forwarder::notify_trainer_who_asks(const Asker& asker) {
   json holder = nullptr;
-  if (!asker.session.empty()) {
+  if (!asker.session.empty())
     holder = {{"session", asker.session}, {"name", asker.who.empty() ? asker.session : asker.who}};
-  }
   if (holder != told_holder_) {
     told_holder_ = holder;
     leaders_.trainer()->send(
@@ -40,19 +37,13 @@ void Forwarder::notify_trainer_who_asks(const Asker& asker) {
 
 void Forwarder::on_answer(protocol::Answer answer) {
   const auto node = pending_.extract(answer.id);
-  if (node.empty()) {
-    return;
-  }
+  if (node.empty()) return;
   late_.erase(answer.id);
   const Asker& asker = node.mapped().asker;
   auto outcome =
       std::visit([](auto& said) { return base::Result<json>(std::move(said)); }, answer.outcome);
-  if (is_change(asker)) {
-    write_trail(asker, outcome);
-  }
-  if (!asker.told) {
-    finish_(asker, std::move(outcome));
-  }
+  if (is_change(asker)) write_trail(asker, outcome);
+  if (!asker.told) finish_(asker, std::move(outcome));
 }
 
 void Forwarder::write_trail(const Asker& asker, const base::Result<json>& outcome) {
@@ -68,9 +59,7 @@ void Forwarder::write_trail(const Asker& asker, const base::Result<json>& outcom
   json& result = detail["result"];
   if (result.is_object()) {
     result.erase("records");  // records of a preview; they may be megabytes
-    if (result.contains("step")) {
-      detail["step"] = result["step"];
-    }
+    if (result.contains("step")) detail["step"] = result["step"];
   }
   audit_log_.event(method, std::move(detail), asker.session, asker.who);
 }
@@ -86,16 +75,13 @@ void Forwarder::end_all() {
                         {"params", protocol::params_of(asker.request)}},
                        asker.session, asker.who);
     }
-    if (!asker.told) {
-      finish_(asker, base::Error{"no_trainer", "the trainer's connection ended"});
-    }
+    if (!asker.told) finish_(asker, base::Error{"no_trainer", "the trainer's connection ended"});
   }
 }
 
 void Forwarder::tick(Clock::time_point now) {
-  for (const Asker& asker : take_expired(now)) {
+  for (const Asker& asker : take_expired(now))
     finish_(asker, base::Error{"timeout", "the trainer did not answer in time"});
-  }
 }
 
 std::vector<Forwarder::Asker> Forwarder::take_expired(Clock::time_point now) {
@@ -103,9 +89,7 @@ std::vector<Forwarder::Asker> Forwarder::take_expired(Clock::time_point now) {
   for (auto next = pending_.begin(); next != pending_.end();) {
     const auto pending = next++;
     Asker& asker = pending->second.asker;
-    if (asker.told || now < pending->second.deadline) {
-      continue;
-    }
+    if (asker.told || now < pending->second.deadline) continue;
     askers.push_back(asker);
     if (is_change(asker)) {
       asker.told = true;
@@ -122,8 +106,9 @@ std::vector<Forwarder::Asker> Forwarder::take_expired(Clock::time_point now) {
 }
 
 std::size_t Forwarder::waiting(std::string_view session) const {
-  return static_cast<std::size_t>(
-      std::count_if(pending_.begin(), pending_.end(), [&](const auto& pending) {
+  return static_cast<std::size_t>(std::count_if(
+      pending_.begin(), pending_.end(),
+      [&](const auto& pending) {
         return pending.second.asker.session == session && !pending.second.asker.told;
       }));
 }

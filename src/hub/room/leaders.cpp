@@ -15,9 +15,8 @@ constexpr auto kLongMissing = std::chrono::seconds(5);
 }  // namespace
 
 void Leaders::notify_trainer(std::string_view event, nlohmann::json params) const {
-  if (trainer() != nullptr) {
+  if (trainer() != nullptr)
     trainer()->send(protocol::encode_notification(event, std::move(params)));
-  }
 }
 
 base::Status Leaders::check(const protocol::WorkerHello& hello) const {
@@ -28,18 +27,11 @@ base::Status Leaders::check(const protocol::WorkerHello& hello) const {
   const std::uint64_t rank = hello.rank.value_or(0);
   const std::uint64_t stage = hello.stage.value_or(0);
   const std::uint64_t stages = hello.stages.value_or(1);
-  if (!hello.stage && rank != 0) {
-    return {};
-  }
-  if (stage >= stages) {
-    return base::invalid_argument("stage", "must be less than stages");
-  }
-  if ((stage == 0) != (rank == 0)) {
+  if (!hello.stage && rank != 0) return {};
+  if (stage >= stages) return base::invalid_argument("stage", "must be less than stages");
+  if ((stage == 0) != (rank == 0))
     return base::invalid_argument("rank", "rank 0, and no other, leads stage 0");
-  }
-  if (stage == 0) {
-    return {};
-  }
+  if (stage == 0) return {};
   const bool stages_are_known = leaders_.front().rank || leaders_.size() > 1;
   if (stages_are_known && stages != leaders_.size()) {
     return base::invalid_argument("stages",
@@ -56,16 +48,12 @@ base::Status Leaders::check(const protocol::WorkerHello& hello) const {
 Client* Leaders::take(Client& client, const protocol::WorkerHello& hello, Clock::time_point now) {
   const std::size_t stage = hello.stage.value_or(0);
   leaders_.resize(hello.stages.value_or(1));
-  if (stage == 0) {
-    for (Leader& leader : leaders_) {
+  if (stage == 0)
+    for (Leader& leader : leaders_)
       leader.changed = leader.client == nullptr ? now : leader.changed;
-    }
-  }
   Leader& leader = leaders_[stage];
   const auto run_of = [](const nlohmann::json& facts) { return protocol::text_of(facts, "id"); };
-  if (run_of(leader.facts) != run_of(hello.run)) {
-    leader.last_sequence = 0;
-  }
+  if (run_of(leader.facts) != run_of(hello.run)) leader.last_sequence = 0;
   leader.rank = hello.rank.value_or(0);
   leader.facts = {{"id", protocol::member(hello.run, "id")},
                   {"points", protocol::member(hello.run, "points")}};
@@ -94,23 +82,18 @@ std::uint16_t Leaders::point_of_run(std::size_t stage, std::uint16_t number) con
 void Leaders::on_record(std::size_t stage, const protocol::RecordHeader& header) {
   Leader& leader = leaders_[stage];
   ++leader.records;
-  if (leader.last_sequence > 0 && header.sequence > leader.last_sequence) {
+  if (leader.last_sequence > 0 && header.sequence > leader.last_sequence)
     leader.missed += header.sequence - leader.last_sequence - 1;
-  }
   leader.last_sequence = header.sequence;
 }
 
 nlohmann::json Leaders::describe() const {
-  if (leaders_.size() == 1) {
-    return {};
-  }
+  if (leaders_.size() == 1) return {};
   nlohmann::json parts = nlohmann::json::array();
   for (std::size_t stage = 0; stage < leaders_.size(); ++stage) {
     const Leader& leader = leaders_[stage];
     parts.push_back({{"stage", stage}, {"connected", leader.client != nullptr}});
-    if (leader.rank) {
-      parts.back()["rank"] = *leader.rank;
-    }
+    if (leader.rank) parts.back()["rank"] = *leader.rank;
   }
   return parts;
 }

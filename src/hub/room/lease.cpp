@@ -17,21 +17,15 @@ base::Status Lease::claim(const std::string& session, const std::string& name, b
 }
 
 void Lease::renew(std::string_view session, Clock::time_point now) {
-  if (held_by(session)) {
-    end_ = now + duration_;
-  }
+  if (held_by(session)) end_ = now + duration_;
 }
 
 void Lease::disconnected(std::string_view session) {
-  if (held_by(session)) {
-    connected_ = false;
-  }
+  if (held_by(session)) connected_ = false;
 }
 
 bool Lease::release(std::string_view session) {
-  if (!held_by(session)) {
-    return false;
-  }
+  if (!held_by(session)) return false;
   session_.clear();
   name_.clear();
   return true;
@@ -43,9 +37,7 @@ bool Lease::expire(Clock::time_point now) {
 
 nlohmann::json Lease::describe() const {
   nlohmann::json holder;
-  if (held()) {
-    holder = {{"session", session_}, {"name", name_}};
-  }
+  if (held()) holder = {{"session", session_}, {"name", name_}};
   return {{"holder", std::move(holder)}};
 }
 

@@ -27,16 +27,13 @@ base::Error only_views() {
 base::Result<json> LeaseKeeper::claim(const Client& client, const Member& member,
                                       const protocol::ClaimControl& request,
                                       Clock::time_point now) {
-  if (!client.may_control()) {
-    return only_views();
-  }
+  if (!client.may_control()) return only_views();
   const bool take_over = request.take_over.value_or(false);
   const bool is_taken = lease_.held() && !lease_.held_by(member.session);
   const std::string before = lease_.name();
   if (auto given = lease_.claim(member.session, request.name.value_or(""), take_over, now);
-      !given.ok()) {
+      !given.ok())
     return given.error();
-  }
   ++metrics_.leases;
   spdlog::info("control_taken: {}, {}, controls the run", member.session,
                protocol::encode_json(lease_.name()));
@@ -61,15 +58,10 @@ base::Status LeaseKeeper::forward(const Client& client, const Member& member, st
                                   protocol::TrainerRequest request, Clock::time_point now) {
   const protocol::Row& row = protocol::row_of(request);
   TT_CHECK(!row.needs_lease || lease_.held_by(member.session), "the lease is not held");
-  if (!client.may_control()) {
-    return only_views();
-  }
-  if (leaders_.trainer() == nullptr) {
-    return base::Error{"no_trainer", "no trainer is connected"};
-  }
-  if (forwarder_.waiting(member.session) >= kMaxWaiting) {
+  if (!client.may_control()) return only_views();
+  if (leaders_.trainer() == nullptr) return base::Error{"no_trainer", "no trainer is connected"};
+  if (forwarder_.waiting(member.session) >= kMaxWaiting)
     return base::Error{"busy", "too many requests wait for the trainer"};
-  }
   if (row.needs_lease) {
     spdlog::info("{}: by {}, {}", row.method, member.session, protocol::encode_json(lease_.name()));
     note(request);
@@ -97,9 +89,7 @@ void LeaseKeeper::note(const protocol::TrainerRequest& request) {
 }
 
 void LeaseKeeper::tick(Clock::time_point now) {
-  if (lease_.expire(now)) {
-    end_lease("lease expired");
-  }
+  if (lease_.expire(now)) end_lease("lease expired");
   end_alarm_pause(now);
   end_what_outlived_its_lease(now);
 }
@@ -119,9 +109,7 @@ std::optional<std::chrono::milliseconds> LeaseKeeper::alarm_pause_left(
 }
 
 void LeaseKeeper::end_alarm_pause(Clock::time_point now) {
-  if (!alarm_pause_) {
-    return;
-  }
+  if (!alarm_pause_) return;
   const std::string phase = run_.phase();
   alarm_pause_->began |= phase == "paused";
   // A trainer that connects again is still paused.
@@ -130,11 +118,10 @@ void LeaseKeeper::end_alarm_pause(Clock::time_point now) {
   } else if (now >= alarm_pause_->end) {
     alarm_pause_.reset();
     last_held_ = now;
-    if (lease_.held()) {
+    if (lease_.held())
       pause_requested_ = true;
-    } else {
+    else
       continue_run("nobody continued the run that an alarm paused");
-    }
   }
 }
 
@@ -147,29 +134,20 @@ void LeaseKeeper::end_what_outlived_its_lease(Clock::time_point now) {
   }
   const bool paused = run_.phase() == "paused" && !alarm_pause_;
   const bool changed = run_.has_programs_to_revert();
-  if (leaders_.trainer() == nullptr || !(paused || changed) || now - last_held_ <= options_.lease) {
+  if (leaders_.trainer() == nullptr || !(paused || changed) || now - last_held_ <= options_.lease)
     return;
-  }
   last_held_ = now;
-  if (changed) {
-    revert_programs("nobody holds the lease");
-  }
-  if (paused) {
-    continue_run("nobody holds the lease");
-  }
+  if (changed) revert_programs("nobody holds the lease");
+  if (paused) continue_run("nobody holds the lease");
 }
 
 void LeaseKeeper::end_lease(std::string_view why) {
   spdlog::info("control_free: {}", why);
   audit_log_.event("control.free", {{"why", why}});
   roster_.broadcast("control", lease_.describe());
-  if (revert_requested_ || run_.has_programs_to_revert()) {
-    revert_programs(why);
-  }
+  if (revert_requested_ || run_.has_programs_to_revert()) revert_programs(why);
   const bool paused = std::exchange(pause_requested_, false) || run_.phase() == "paused";
-  if (paused && !alarm_pause_) {
-    continue_run(why);
-  }
+  if (paused && !alarm_pause_) continue_run(why);
 }
 
 void LeaseKeeper::continue_run(std::string_view why) {
@@ -184,9 +162,7 @@ void LeaseKeeper::revert_programs(std::string_view why) {
 
 // A replay needs no request: it is paused without a lease, and its programs never change.
 void LeaseKeeper::ask_trainer(protocol::TrainerRequest request, std::string_view why) {
-  if (leaders_.trainer() == nullptr || options_.replay) {
-    return;
-  }
+  if (leaders_.trainer() == nullptr || options_.replay) return;
   spdlog::info("{}: {}", protocol::row_of(request).method, why);
   forwarder_.send({.request = std::move(request)}, Clock::now());
 }

@@ -35,31 +35,23 @@ double element(std::span<const std::byte> payload, std::size_t index) {
 }  // namespace
 
 void Histogram::observe(double value) {
-  for (std::size_t i = 0; i < kBounds.size(); ++i) {
-    below_[i] += value <= kBounds[i] ? 1 : 0;
-  }
+  for (std::size_t i = 0; i < kBounds.size(); ++i) below_[i] += value <= kBounds[i] ? 1 : 0;
   ++count_;
   sum_ += value;
 }
 
 void Metrics::on_step(const nlohmann::json& params) {
-  for (const std::string_view name : kStepNumbers) {
-    if (const auto value = number_of(member(params, name))) {
+  for (const std::string_view name : kStepNumbers)
+    if (const auto value = number_of(member(params, name)))
       step.insert_or_assign(std::string(name), *value);
-    }
-  }
   const auto seconds_of = [&](std::string_view name) {
     const auto milliseconds = number_of(member(params, name));
     return milliseconds >= 0 ? std::optional(*milliseconds / 1e3) : std::nullopt;
   };
-  if (const auto duration = seconds_of("step_ms")) {
-    step_seconds.observe(*duration);
-  }
+  if (const auto duration = seconds_of("step_ms")) step_seconds.observe(*duration);
   tracer_seconds += seconds_of("tracer_ms").value_or(0);
   const auto add = [&](std::string_view name, std::optional<double>& sum) {
-    if (const auto cost = seconds_of(name)) {
-      sum = sum.value_or(0) + *cost;
-    }
+    if (const auto cost = seconds_of(name)) sum = sum.value_or(0) + *cost;
   };
   add("gather_ms", gather_seconds);
   add("encode_ms", encode_seconds);
@@ -76,9 +68,8 @@ void Metrics::on_record(const protocol::RecordView& record) {
   const std::size_t end = kFirstCountOfStats + nonfinite_numbers.size();
   if (record.header.compressor != protocol::RecordCompressor::kStats ||
       !(wide || dtype == protocol::Dtype::kF32) ||
-      record.payload.size() < end * protocol::dtype_bytes(dtype)) {
+      record.payload.size() < end * protocol::dtype_bytes(dtype))
     return;
-  }
   for (std::size_t i = 0; i < nonfinite_numbers.size(); ++i) {
     const std::size_t at = kFirstCountOfStats + i;
     const double count =
@@ -113,9 +104,8 @@ ProcessFacts read_process_facts() {
   facts.resident_bytes = pages * static_cast<double>(::sysconf(_SC_PAGESIZE));
   std::error_code failure;
   for (std::filesystem::directory_iterator fd("/proc/self/fd", failure), end; !failure && fd != end;
-       fd.increment(failure)) {
+       fd.increment(failure))
     facts.open_fds += 1;
-  }
   return facts;
 }
 

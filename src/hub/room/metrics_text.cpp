@@ -21,12 +21,8 @@ constexpr std::array<std::string_view, 9> kPhases = {"starting", "waiting",    "
 constexpr std::size_t kMaxLabelBytes = 128;
 
 std::string format_number(double value) {
-  if (std::isnan(value)) {
-    return "NaN";
-  }
-  if (std::isinf(value)) {
-    return value > 0 ? "+Inf" : "-Inf";
-  }
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.17g", value);
   return text.data();
@@ -36,14 +32,11 @@ std::string format_number(double value) {
 std::string escaped(std::string_view value) {
   std::size_t size = std::min(value.size(), kMaxLabelBytes);
   while (size < value.size() && size > 0 &&
-         (static_cast<unsigned char>(value[size]) & 0xC0U) == 0x80U) {
+         (static_cast<unsigned char>(value[size]) & 0xC0U) == 0x80U)
     --size;
-  }
   std::string out;
   for (const char c : value.substr(0, size)) {
-    if (c == '\\' || c == '"') {
-      out += '\\';
-    }
+    if (c == '\\' || c == '"') out += '\\';
     const bool printable = static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
     out += printable ? c : ' ';
   }
@@ -93,9 +86,8 @@ void add_infos(Page& page, const Survey& survey) {
   page.head("run_info", "gauge", "The run that is shown; no labels before a trainer connected.");
   page.sample(1, {{"run", run}, {"name", name}, {"host", host}});
   page.head("run_phase", "gauge", "1 for the phase that the run is in.");
-  for (const std::string_view phase : kPhases) {
+  for (const std::string_view phase : kPhases)
     page.sample(phase == survey.phase ? 1 : 0, {{"phase", phase}});
-  }
   const nlohmann::json& plan = protocol::member(survey.facts, "plan");
   page.gauge("plan_number", "Number of the trace plan in force.",
              protocol::natural(plan, "number").value_or(0));
@@ -105,9 +97,8 @@ void add_infos(Page& page, const Survey& survey) {
 void add_step(Page& page, const Metrics& metrics) {
   const auto add = [&](std::string_view member, std::string_view name, std::string_view help,
                        double scale = 1) {
-    if (const auto value = metrics.step.find(member); value != metrics.step.end()) {
+    if (const auto value = metrics.step.find(member); value != metrics.step.end())
       page.gauge(name, help, value->second * scale);
-    }
   };
   add("step", "step", "The last optimizer step that ended.");
   add("loss", "loss", "Training loss of the last step.");
@@ -136,9 +127,8 @@ void add_tracer(Page& page, const Metrics& metrics) {
   page.sample(static_cast<double>(metrics.nonfinite_gradient_norms), {{"number", "gradient_norm"}});
   page.head("nonfinite_values_total", "counter", "Watched values that records of stats counted.");
   constexpr std::array<std::string_view, 3> kKinds = {"NaN", "+Inf", "-Inf"};
-  for (std::size_t kind = 0; kind < kKinds.size(); ++kind) {
+  for (std::size_t kind = 0; kind < kKinds.size(); ++kind)
     page.sample(metrics.nonfinite_numbers[kind], {{"kind", kKinds[kind]}});
-  }
 }
 
 void add_step_times(Page& page, const Histogram& times) {
@@ -163,7 +153,8 @@ void add_workers(Page& page, const Survey& survey) {
     }
   };
   page.gauge("workers", "Leader ranks that are connected.", survey.workers.size());
-  add("worker_heartbeat_age_seconds", "gauge", "Time since a leader rank's last message.",
+  add(
+      "worker_heartbeat_age_seconds", "gauge", "Time since a leader rank's last message.",
       [](const WorkerSurvey& worker) { return std::optional(worker.silent_seconds); });
   const auto of_link = [](double LinkFacts::*member) {
     return [member](const WorkerSurvey& worker) {
@@ -180,10 +171,9 @@ void add_leaders(Page& page, const Survey& survey) {
   const auto add = [&](std::string_view name, std::string_view type, std::string_view help,
                        auto LeaderSurvey::*number) {
     page.head(name, type, help);
-    for (std::size_t stage = 0; stage < survey.leaders.size(); ++stage) {
+    for (std::size_t stage = 0; stage < survey.leaders.size(); ++stage)
       page.sample(static_cast<double>(survey.leaders[stage].*number),
                   {{"stage", std::to_string(stage)}});
-    }
   };
   add("leader_connected", "gauge", "1 while the stage has a leader; 0: the stage is missing.",
       &LeaderSurvey::connected);
@@ -261,9 +251,8 @@ void add_programs(Page& page, const Metrics& metrics, const Survey& survey) {
 
 void add_alarms(Page& page, const Survey& survey) {
   page.head("alarm_firing", "gauge", "1 while the alarm fires.");
-  for (const auto& [name, firing] : survey.alarms.firing) {
+  for (const auto& [name, firing] : survey.alarms.firing)
     page.sample(firing ? 1 : 0, {{"alarm", name}});
-  }
   page.counter("alarms_fired_total", "Times that an alarm fired.", survey.alarms.fired);
   page.counter("alarm_calls_failed_total", "Calls of webhook and command that failed.",
                survey.alarms.failed_calls);

@@ -31,16 +31,12 @@ void Notices::raise_alarm(const base::Error& error) {
   alarms_.push_back(base::to_string(error));
   spdlog::error("alarm: {}", alarms_.back());
   log("error", alarms_.back());
-  if (leaders_.trainer() != nullptr) {
-    send_alarm(*leaders_.trainer(), alarms_.back());
-  }
+  if (leaders_.trainer() != nullptr) send_alarm(*leaders_.trainer(), alarms_.back());
   demand_.update();  // the alarm may be the end of the recording
 }
 
 void Notices::repeat_alarms(Client& client) const {
-  for (const std::string& alarm : alarms_) {
-    send_alarm(client, alarm);
-  }
+  for (const std::string& alarm : alarms_) send_alarm(client, alarm);
 }
 
 void Notices::tick(Clock::time_point now) {
@@ -50,9 +46,7 @@ void Notices::tick(Clock::time_point now) {
 
 void Notices::report_size(Clock::time_point now) {
   const record::RecorderCounters counters = audit_log_.counters();
-  if (counters.file_bytes == told_bytes_ || now - size_told_ < kSizeInterval) {
-    return;
-  }
+  if (counters.file_bytes == told_bytes_ || now - size_told_ < kSizeInterval) return;
   size_told_ = now;
   told_bytes_ = counters.file_bytes;
   roster_.broadcast("recording",
@@ -60,15 +54,11 @@ void Notices::report_size(Clock::time_point now) {
 }
 
 void Notices::report_losses(Clock::time_point now) {
-  if (now - loss_told_ < kLossInterval) {
-    return;
-  }
+  if (now - loss_told_ < kLossInterval) return;
   if (const AuditLog::Lost lost = audit_log_.take_lost(); lost.records + lost.lines > 0) {
     loss_told_ = now;
     nlohmann::json params = {{"records", lost.records}, {"where", "recording"}};
-    if (lost.lines > 0) {
-      params["events"] = lost.lines;
-    }
+    if (lost.lines > 0) params["events"] = lost.lines;
     audit_log_.event("dropped", params);
     roster_.broadcast("dropped", params);
   }

@@ -27,13 +27,10 @@ class MessageGate {
   /// What to do with a message that arrived at `now`; times never decrease.
   Verdict admit(Clock::time_point now) {
     const std::chrono::duration<double> since = now - filled_;
-    if (filled_ != Clock::time_point()) {
+    if (filled_ != Clock::time_point())
       tokens_ = std::min(limit_.burst, tokens_ + since.count() * limit_.per_second);
-    }
     filled_ = now;
-    if (tokens_ >= limit_.burst) {
-      refused_ = 0;
-    }
+    if (tokens_ >= limit_.burst) refused_ = 0;
     if (tokens_ >= 1) {
       tokens_ -= 1;
       return Verdict::kPass;
@@ -59,12 +56,8 @@ class FailureWindow {
 
   /// Counts a failure at `now`. True if the window already had as many failures as are allowed.
   bool too_many(Clock::time_point now) {
-    while (!failures_.empty() && now - failures_.front() >= kWindow) {
-      failures_.pop_front();
-    }
-    if (failures_.size() >= kMaxFailures) {
-      return true;
-    }
+    while (!failures_.empty() && now - failures_.front() >= kWindow) failures_.pop_front();
+    if (failures_.size() >= kMaxFailures) return true;
     failures_.push_back(now);
     return false;
   }

@@ -19,9 +19,7 @@ void RecordFanOut::take(const Client& worker, Member& member, const SharedBytes&
                         Clock::time_point now) {
   member.moved = now;
   take_records(leaders_.stage_of(worker), member, message, now);
-  for (const auto& [viewer, state] : roster_.members()) {
-    viewer->queue().end_message(now);
-  }
+  for (const auto& [viewer, state] : roster_.members()) viewer->queue().end_message(now);
 }
 
 void RecordFanOut::take_records(std::optional<std::size_t> stage, Member& member,
@@ -31,9 +29,8 @@ void RecordFanOut::take_records(std::optional<std::size_t> stage, Member& member
   while (auto record = reader.next()) {
     ++metrics_.records;
     metrics_.on_record(*record);
-    if (stage && !options_.replay) {  // a replay may leave out and repeat
+    if (stage && !options_.replay)  // a replay may leave out and repeat
       leaders_.on_record(*stage, record->header);
-    }
     const SharedBytes bytes = in_numbers_of_run(stage, *record, records);
     const protocol::RecordHeader& header = record->header;
     StoredRecord stored{.key = protocol::key_of(header),
@@ -45,9 +42,7 @@ void RecordFanOut::take_records(std::optional<std::size_t> stage, Member& member
     audit_log_.record(header, bytes);
     run_.keep_record(std::move(stored));
   }
-  if (!reader.status().ok()) {
-    notify_damage(member, reader.status().error(), now);
-  }
+  if (!reader.status().ok()) notify_damage(member, reader.status().error(), now);
 }
 
 // Gives the record's point the number that the run's facts have, and returns the whole record.
@@ -56,9 +51,7 @@ SharedBytes RecordFanOut::in_numbers_of_run(std::optional<std::size_t> stage,
                                             const SharedBytes& records) const {
   const std::uint16_t number = record.header.point;
   record.header.point = stage ? leaders_.point_of_run(*stage, number) : number;
-  if (record.header.point == number) {
-    return records.part(record.whole);
-  }
+  if (record.header.point == number) return records.part(record.whole);
   return std::make_shared<const std::string>(
       protocol::with_point(record.whole, record.header.point));
 }

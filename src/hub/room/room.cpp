@@ -68,76 +68,58 @@ void Room::replace_past(const std::vector<json>& steps) {
 
 void Room::leave(Client& client) {
   const Member* const member = roster_.find(client);
-  if (member == nullptr) {
-    return;
-  }
+  if (member == nullptr) return;
   spdlog::info("client_left: {} left, {} records dropped", member->session,
                client.queue().dropped());
-  if (client.role() == Role::kViewer) {
-    metrics_.dropped_for_viewers += client.queue().dropped();
-  }
+  if (client.role() == Role::kViewer) metrics_.dropped_for_viewers += client.queue().dropped();
   keeper_.disconnected(member->session);
   const bool was_viewer = client.role() == Role::kViewer && member->greeted;
   const auto led = leaders_.stage_of(client);
   roster_.leave(client);
-  if (led) {
-    parts_.lose(*led, Clock::now());
-  }
-  if (was_viewer) {
-    demand_.update();
-  }
+  if (led) parts_.lose(*led, Clock::now());
+  if (was_viewer) demand_.update();
 }
 
 void Room::on_text(Client& client, std::string_view text, Clock::time_point now) {
   Member* const member = roster_.find(client);
   const bool worker = client.role() == Role::kWorker;
-  if (member == nullptr || (!worker && !admit(client, *member, text, now))) {
-    return;
-  }
+  if (member == nullptr || (!worker && !admit(client, *member, text, now))) return;
   member->heard = now;
   keeper_.renew(member->session, now);
   protocol::Message message = protocol::parse_message(text, worker ? kWorkerLimits : kViewerLimits);
-  if (const auto* request = std::get_if<protocol::Request>(&message)) {
+  if (const auto* request = std::get_if<protocol::Request>(&message))
     on_request(client, *member, *request, now);
-  } else if (const auto* malformed = std::get_if<protocol::Malformed>(&message)) {
+  else if (const auto* malformed = std::get_if<protocol::Malformed>(&message))
     refuse(client, malformed->id, malformed->error);
-  } else if (auto status = on_other(client, *member, std::move(message), text, now); !status) {
+  else if (auto status = on_other(client, *member, std::move(message), text, now); !status)
     refuse(client, 0, status.error());
-  }
 }
 
 base::Status Room::on_other(Client& client, Member& member, protocol::Message message,
                             std::string_view text, Clock::time_point now) {
   auto* const answer = std::get_if<protocol::Answer>(&message);
   const bool viewer = client.role() == Role::kViewer;
-  if (!member.greeted) {
-    return protocol::invalid_request("the first message is hello");
-  }
-  if (viewer && answer != nullptr) {
-    return protocol::invalid_request("viewers answer nothing");
-  }
-  if (viewer) {
+  if (!member.greeted) return protocol::invalid_request("the first message is hello");
+  if (viewer && answer != nullptr) return protocol::invalid_request("viewers answer nothing");
+  if (viewer)
     return viewers_.on_notification(client, member, std::get<protocol::Notification>(message));
-  }
-  if (answer == nullptr) {
+  if (answer == nullptr)
     workers_.on_notification(client, member, std::get<protocol::Notification>(message), text, now);
-  } else if (&client == leaders_.trainer()) {
+  else if (&client == leaders_.trainer())
     forwarder_.on_answer(std::move(*answer));
-  }
   return {};
 }
 
 void Room::on_request(Client& client, Member& member, const protocol::Request& request,
                       Clock::time_point now) {
-  if (!member.greeted) {
+  if (!member.greeted)
     greet(client, member, request, now);
-  } else if (client.role() == Role::kViewer) {
+  else if (client.role() == Role::kViewer)
     viewers_.on_request(client, member, request, now);
-  } else if (request.method == protocol::Ping::kRow.method) {
+  else if (request.method == protocol::Ping::kRow.method)
     client.send(protocol::encode_result(request.id, json::object()));
-  } else {
+  else
     refuse(client, request.id, protocol::unknown_method(request.method));
-  }
 }
 
 void Room::greet(Client& client, Member& member, const protocol::Request& request,
@@ -153,9 +135,8 @@ void Room::greet(Client& client, Member& member, const protocol::Request& reques
   }
   if (!greeted.ok()) {
     refuse(client, request.id, greeted.error());
-    if (greeted.error().code == "unsupported_version") {
+    if (greeted.error().code == "unsupported_version")
       client.close_after_sending("unsupported version");
-    }
   }
 }
 
@@ -166,16 +147,13 @@ void Room::on_binary(Client& client, std::string_view bytes, Clock::time_point n
 void Room::on_binary(Client& client, const SharedBytes& message, Clock::time_point now) {
   Member* const member = roster_.find(client);
   const bool worker = client.role() == Role::kWorker;
-  if (member == nullptr || (!worker && !admit(client, *member, {}, now))) {
-    return;
-  }
+  if (member == nullptr || (!worker && !admit(client, *member, {}, now))) return;
   member->heard = now;
   keeper_.renew(member->session, now);
-  if (worker && member->greeted) {
+  if (worker && member->greeted)
     records_.take(client, *member, message, now);
-  } else {
+  else
     refuse(client, 0, protocol::invalid_request("binary messages come from workers"));
-  }
 }
 
 std::optional<std::uint64_t> Room::rank_of(Client& client) {
@@ -218,9 +196,8 @@ bool Room::admit(Client& client, Member& member, std::string_view text, Clock::t
 }
 
 void Room::finish(const Forwarder::Asker& asker, base::Result<json> outcome) {
-  if (Client* const viewer = roster_.find_session(asker.session)) {
+  if (Client* const viewer = roster_.find_session(asker.session))
     viewer->send(protocol::encode_answer(asker.id, std::move(outcome)));
-  }
 }
 
 Survey Room::survey(Clock::time_point now) const {
@@ -242,9 +219,8 @@ Survey Room::survey(Clock::time_point now) const {
 }
 
 base::Status Room::ready(Clock::time_point now, std::chrono::milliseconds timeout) {
-  if (leaders_.trainer() == nullptr) {
+  if (leaders_.trainer() == nullptr)
     return base::Error{"no_trainer", "no worker of rank 0 is connected"};
-  }
   const std::string phase = run_.phase();
   const auto since = now - roster_.find(*leaders_.trainer())->moved;
   if (std::ranges::find(kResting, phase) == kResting.end() && since > timeout) {
@@ -252,9 +228,8 @@ base::Status Room::ready(Clock::time_point now, std::chrono::milliseconds timeou
     return base::Error{"silent", "the trainer's steps have said nothing for " +
                                      std::to_string(seconds) + " s in phase " + phase};
   }
-  if (const auto missing = leaders_.missing(); missing && !run_.has_ended()) {
+  if (const auto missing = leaders_.missing(); missing && !run_.has_ended())
     return base::Error{"missing_part", leaders_.name_of(*missing) + " is not connected"};
-  }
   return {};
 }
 

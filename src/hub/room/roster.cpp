@@ -48,11 +48,8 @@ Client* Roster::find_session(std::string_view session) {
 }
 
 void Roster::broadcast(const SharedBytes& text) {
-  for (const auto& [client, member] : members_) {
-    if (is_viewer(*client, member)) {
-      client->send(text);
-    }
-  }
+  for (const auto& [client, member] : members_)
+    if (is_viewer(*client, member)) client->send(text);
 }
 
 void Roster::broadcast(std::string_view event, nlohmann::json params) {
@@ -72,13 +69,9 @@ void Roster::broadcast_data(const std::string& key, const SharedBytes& text) {
 void Roster::tick(Clock::time_point now) {
   for (const auto& [client, member] : members_) {
     client->tick(now);
-    if (client->queue().release_held(now)) {
-      client->wake();
-    }
+    if (client->queue().release_held(now)) client->wake();
     const bool must_speak = !member.greeted && !member.may_be_silent;
-    if (must_speak && now - member.joined > options_.hello_timeout) {
-      client->close("no hello");
-    }
+    if (must_speak && now - member.joined > options_.hello_timeout) client->close("no hello");
   }
 }
 
@@ -93,9 +86,8 @@ void Roster::count(Survey& survey, Clock::time_point now) const {
       const double silent = std::chrono::duration<double>(now - member.heard).count();
       const auto [known, fresh] = survey.workers.emplace(
           member.rank, WorkerSurvey{.silent_seconds = silent, .link = member.link});
-      if (!fresh && silent < known->second.silent_seconds) {
+      if (!fresh && silent < known->second.silent_seconds)
         known->second = {.silent_seconds = silent, .link = member.link};
-      }
     }
   }
 }

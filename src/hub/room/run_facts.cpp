@@ -41,9 +41,7 @@ base::Error damaged_facts(const std::string& where, const std::string& message) 
 template <std::size_t size>
 base::Status check_numbers(const json& object, const std::string& name,
                            const std::array<Bound, size>& bounds) {
-  if (!object.is_object()) {
-    return damaged_facts(name, "it must be an object");
-  }
+  if (!object.is_object()) return damaged_facts(name, "it must be an object");
   for (const Bound& bound : bounds) {
     const auto value = object.find(bound.member);
     if (value != object.end() &&
@@ -62,9 +60,7 @@ base::Status check_points(const json& points) {
   }
   for (std::size_t i = 0; i < points.size(); ++i) {
     const std::string name = "points[" + std::to_string(i) + "]";
-    if (base::Status point = check_numbers(points[i], name, kOfPoint); !point.ok()) {
-      return point;
-    }
+    if (base::Status point = check_numbers(points[i], name, kOfPoint); !point.ok()) return point;
   }
   return {};
 }
@@ -84,13 +80,10 @@ void join_layers(json& row, const json& other) {
 }  // namespace
 
 base::Status check_facts(const json& facts) {
-  if (!facts.is_object()) {
-    return damaged_facts("run", "they must be a JSON object");
-  }
+  if (!facts.is_object()) return damaged_facts("run", "they must be a JSON object");
   if (const auto model = facts.find("model"); model != facts.end()) {
-    if (base::Status numbers = check_numbers(*model, "model", kOfModel); !numbers.ok()) {
+    if (base::Status numbers = check_numbers(*model, "model", kOfModel); !numbers.ok())
       return numbers;
-    }
   }
   const auto points = facts.find("points");
   return points == facts.end() ? base::Status() : check_points(*points);
@@ -107,9 +100,8 @@ base::Result<PointNumbers> add_points(json& facts, const json& points) {
     if (same != rows.end()) {
       join_layers(*same, point);
       const std::uint64_t of_run = number_of(*same, "flag");
-      if (number != of_run) {
+      if (number != of_run)
         numbers[static_cast<std::uint16_t>(number)] = static_cast<std::uint16_t>(of_run);
-      }
       continue;
     }
     const auto taken = std::ranges::find_if(

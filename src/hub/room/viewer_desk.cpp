@@ -29,9 +29,7 @@ json describe_viewers(const Roster::Members& members) {
   }
   std::ranges::sort(viewers, {}, &std::pair<Clock::time_point, json>::first);
   json described = json::array();
-  for (auto& [joined, viewer] : viewers) {
-    described.push_back(std::move(viewer));
-  }
+  for (auto& [joined, viewer] : viewers) described.push_back(std::move(viewer));
   return described;
 }
 
@@ -40,26 +38,19 @@ json describe_viewers(const Roster::Members& members) {
 base::Status ViewerDesk::greet(Client& client, Member& member, const protocol::Request& message,
                                Clock::time_point now) {
   const auto hello = protocol::parse_viewer_hello(message.params);
-  if (!hello) {
-    return hello.error();
-  }
+  if (!hello) return hello.error();
   const bool is_controller = hello.value().role == "controller";
-  if (!is_controller && hello.value().role != "viewer") {
+  if (!is_controller && hello.value().role != "viewer")
     return base::invalid_argument("role", "must be \"viewer\" or \"controller\" here");
-  }
   if (is_controller) {
     const auto claimed = keeper_.claim(client, member, {.name = hello.value().name}, now);
-    if (!claimed) {
-      return claimed.error();
-    }
+    if (!claimed) return claimed.error();
   }
   member.greeted = true;
   client.queue().set_window(hello.value().window.value_or(0));
   client.send(protocol::encode_result(message.id, describe(client, member)));
   notices_.repeat_alarms(client);
-  for (const SharedBytes& step : run_.steps()) {
-    client.send(step);
-  }
+  for (const SharedBytes& step : run_.steps()) client.send(step);
   if (hello.value().watch.value_or(true)) {
     member.watches = true;
     client.queue().offer_latest();
@@ -80,9 +71,7 @@ json ViewerDesk::describe(const Client& client, const Member& member) const {
                     {"control", keeper_.lease().describe()},
                     {"alarms", alarms_.list()},
                     {"may_control", client.may_control()}};
-  if (json parts = leaders_.describe(); !parts.is_null()) {
-    described["parts"] = std::move(parts);
-  }
+  if (json parts = leaders_.describe(); !parts.is_null()) described["parts"] = std::move(parts);
   return described;
 }
 
@@ -105,9 +94,8 @@ void ViewerDesk::on_request(Client& client, Member& member, const protocol::Requ
                               [&](protocol::TrainerRequest& asked) {
                                 const base::Status sent = keeper_.forward(
                                     client, member, message.id, std::move(asked), now);
-                                if (!sent) {
+                                if (!sent)
                                   client.send(protocol::encode_error(message.id, sent.error()));
-                                }
                               }},
              request.value());
 }
@@ -152,9 +140,7 @@ base::Result<json> ViewerDesk::keep_run(const Member& member) {
 base::Result<json> ViewerDesk::subscribe(Client& client, Member& member,
                                          const protocol::Subscribe& request) {
   auto subscription = parse_subscription(request, run_.facts());
-  if (!subscription) {
-    return subscription.error();
-  }
+  if (!subscription) return subscription.error();
   client.queue().subscribe(std::move(subscription).value());
   member.watches = true;
   demand_.update();
@@ -173,9 +159,7 @@ base::Status ViewerDesk::on_notification(Client& client, Member& member,
                        "taken so far",
                        "messages"};
   }
-  if (client.queue().acknowledged() > before) {
-    member.gate.give_back();
-  }
+  if (client.queue().acknowledged() > before) member.gate.give_back();
   client.wake();
   return {};
 }

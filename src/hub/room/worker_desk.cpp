@@ -32,11 +32,9 @@ bool contains(const Names& names, std::string_view event) {
 // Two events with the same key replace one another: a slow viewer gets the later one.
 std::string data_key(const protocol::Notification& notification) {
   json key = json::array({notification.event});
-  if (notification.event == "saved") {
-    for (const char* member : {"program", "name", "layer", "phase", "prompt_set"}) {
+  if (notification.event == "saved")
+    for (const char* member : {"program", "name", "layer", "phase", "prompt_set"})
       key.push_back(notification.params.value(member, json()));
-    }
-  }
   return protocol::encode_json(std::move(key));
 }
 
@@ -45,19 +43,11 @@ std::string data_key(const protocol::Notification& notification) {
 base::Status WorkerDesk::greet(Client& client, Member& member, const protocol::Request& message,
                                Clock::time_point now) {
   auto parsed = protocol::parse_worker_hello(message.params);
-  if (!parsed) {
-    return parsed.error();
-  }
+  if (!parsed) return parsed.error();
   protocol::WorkerHello& hello = parsed.value();
-  if (hello.role != "worker") {
-    return base::invalid_argument("role", "must be \"worker\" here");
-  }
-  if (base::Status known = check_facts(hello.run); !known.ok()) {
-    return known;
-  }
-  if (base::Status fits = parts_.check(hello); !fits.ok()) {
-    return fits;
-  }
+  if (hello.role != "worker") return base::invalid_argument("role", "must be \"worker\" here");
+  if (base::Status known = check_facts(hello.run); !known.ok()) return known;
+  if (base::Status fits = parts_.check(hello); !fits.ok()) return fits;
   member.greeted = true;
   member.rank = hello.rank.value_or(0);
   const LogRank about(member.rank);
@@ -65,9 +55,7 @@ base::Status WorkerDesk::greet(Client& client, Member& member, const protocol::R
   json result = {
       {"version", protocol::kProtocolVersion}, {"session", member.session}, {"hub", TT_VERSION}};
   client.send(protocol::encode_result(message.id, std::move(result)));
-  if (member.rank == 0) {
-    spdlog::info("trainer_joined: {} is the trainer", member.session);
-  }
+  if (member.rank == 0) spdlog::info("trainer_joined: {} is the trainer", member.session);
   parts_.take(client, hello, now);
   demand_.update();
   return {};
@@ -80,9 +68,7 @@ void WorkerDesk::on_notification(Client& client, Member& member,
   member.moved = contains(kFromOtherThreads, event) ? member.moved : now;
   const auto stage = leaders_.stage_of(client);
   const bool from_trainer = stage == 0;
-  if (!from_trainer && contains(kFromTrainerOnly, event)) {
-    return;
-  }
+  if (!from_trainer && contains(kFromTrainerOnly, event)) return;
   if (event == "link") {
     member.link = parse_link(notification.params);
     return;
@@ -106,13 +92,10 @@ void WorkerDesk::on_notification(Client& client, Member& member,
   }
   if (event == "dropped") {
     metrics_.on_dropped(notification.params);
-    if (stage) {
+    if (stage)
       leaders_.on_dropped(*stage, protocol::natural(notification.params, "records").value_or(0));
-    }
   }
-  if (from_trainer) {
-    follow_trainer(notification, shared, now);
-  }
+  if (from_trainer) follow_trainer(notification, shared, now);
   pass_on(notification, shared);
 }
 
@@ -146,9 +129,7 @@ void WorkerDesk::pass_on(const protocol::Notification& notification, const Share
     roster_.broadcast_data(data_key(notification), text);
     return;
   }
-  if (event != "step") {
-    audit_log_.event(event, notification.params);
-  }
+  if (event != "step") audit_log_.event(event, notification.params);
   roster_.broadcast(text);
 }
 

@@ -39,9 +39,12 @@ bool is_own_name(std::string_view bind) {
 }  // namespace
 
 bool is_host(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view(".-_:[]").find(c) != std::string_view::npos;
-  });
+  return !text.empty() && std::ranges::all_of(
+                              text,
+                              [](unsigned char c) {
+                                return std::isalnum(c) != 0 ||
+                                       std::string_view(".-_:[]").find(c) != std::string_view::npos;
+                              });
 }
 
 bool is_loopback(std::string_view address) {
@@ -90,17 +93,12 @@ std::vector<std::string> allowed_hosts(const Access& access, const std::string& 
 
 std::vector<std::string> listen_addresses(const std::string& given) {
   const std::string bind = canonical(given);
-  if (bind == kAnyIpv4) {
-    return {bind, "::1"};
-  }
-  if (bind == kAnyIpv6) {
-    return {std::string(kAnyIpv4), bind};
-  }
+  if (bind == kAnyIpv4) return {bind, "::1"};
+  if (bind == kAnyIpv6) return {std::string(kAnyIpv4), bind};
   std::vector<std::string> addresses = {"127.0.0.1", "::1"};
   if (!bind.empty() && bind != "localhost" &&
-      std::find(addresses.begin(), addresses.end(), bind) == addresses.end()) {
+      std::find(addresses.begin(), addresses.end(), bind) == addresses.end())
     addresses.push_back(bind);
-  }
   return addresses;
 }
 

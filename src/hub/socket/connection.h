@@ -33,11 +33,8 @@ class Connections {
   template <typename Action>
   void for_each(Action action) {
     const std::list<std::weak_ptr<Connection>> copy = all_;  // the action may end connections
-    for (const std::weak_ptr<Connection>& weak : copy) {
-      if (const auto connection = weak.lock()) {
-        action(*connection);
-      }
-    }
+    for (const std::weak_ptr<Connection>& weak : copy)
+      if (const auto connection = weak.lock()) action(*connection);
   }
   void kill_oldest() {
     if (const auto oldest = all_.empty() ? nullptr : all_.front().lock()) {

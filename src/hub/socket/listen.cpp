@@ -25,9 +25,7 @@ base::ScopedFd listen_on(const tcp::endpoint& endpoint) {
   // With SO_REUSEADDR a restart can bind while old connections are in TIME_WAIT, but never over a
   // listening socket.
   acceptor.set_option(tcp::acceptor::reuse_address(true));
-  if (endpoint.protocol() == tcp::v6()) {
-    acceptor.set_option(net::ip::v6_only(true));
-  }
+  if (endpoint.protocol() == tcp::v6()) acceptor.set_option(net::ip::v6_only(true));
   acceptor.bind(endpoint);
   acceptor.listen(kBacklog);
   base::ScopedFd listener(acceptor.release());
@@ -48,9 +46,7 @@ beast::error_code try_listen_on_all(const std::vector<std::string>& addresses, i
       const bool no_ipv6 =
           (address == "::1" || address == "::") &&
           (error.code() == kNoAddress || error.code() == net::error::address_family_not_supported);
-      if (!no_ipv6) {
-        return error.code();
-      }
+      if (!no_ipv6) return error.code();
     }
   }
   return {};
@@ -81,9 +77,7 @@ std::optional<tcp::endpoint> local_endpoint(const base::ScopedFd& socket) {
 }
 
 base::Result<int> port_of(const base::ScopedFd& listener) {
-  if (const auto endpoint = local_endpoint(listener)) {
-    return endpoint->port();
-  }
+  if (const auto endpoint = local_endpoint(listener)) return endpoint->port();
   return base::Error{
       .code = "io_error", .message = "this descriptor is not a TCP socket", .where = "listener"};
 }
@@ -94,18 +88,13 @@ base::Result<std::vector<base::ScopedFd>> open_listeners(const std::string& bind
   const int first = port == 0 ? kFirstPort : port;
   const int last = port == 0 ? kLastPort : port;
   beast::error_code failure = net::error::address_in_use;
-  for (int tried = first; tried <= last && failure == net::error::address_in_use; ++tried) {
+  for (int tried = first; tried <= last && failure == net::error::address_in_use; ++tried)
     failure = try_listen_on_all(addresses, tried, listeners);
-  }
   // The kernel chooses a port that is free on the first address; it is most likely free on the
   // others.
-  for (int i = 0; port == 0 && i < kTriesOfTheKernel && failure == net::error::address_in_use;
-       ++i) {
+  for (int i = 0; port == 0 && i < kTriesOfTheKernel && failure == net::error::address_in_use; ++i)
     failure = try_listen_on_all(addresses, 0, listeners);
-  }
-  if (failure) {
-    return cannot_listen(bind, port, failure);
-  }
+  if (failure) return cannot_listen(bind, port, failure);
   return listeners;
 }
 

@@ -86,18 +86,18 @@ void WsSession::on_accept(beast::error_code failure) {
 }
 
 void WsSession::read() {
-  stream_.async_read_some(*message_, kReadAtOnce,
-                          [self = shared_from_this()](beast::error_code failure, std::size_t) {
-                            self->on_read(failure);
-                          });
+  stream_.async_read_some(
+      *message_, kReadAtOnce,
+      [self = shared_from_this()](beast::error_code failure, std::size_t) {
+        self->on_read(failure);
+      });
 }
 
 void WsSession::on_read(beast::error_code failure) {
   if (failure) {
     const LogRank about(context_.room.rank_of(*this));
-    if (failure != websocket::error::closed && failure != net::error::operation_aborted) {
+    if (failure != websocket::error::closed && failure != net::error::operation_aborted)
       spdlog::info("connection_ended: {}", failure.message());
-    }
     end();
     return;
   }
@@ -106,9 +106,7 @@ void WsSession::on_read(beast::error_code failure) {
     read();
     return;
   }
-  if (!closing_) {
-    handle_message();
-  }
+  if (!closing_) handle_message();
   message_->clear();
   context_.input_waits = role() == Role::kWorker && stream_.next_layer().buffer().size() > 0;
   read_on();
@@ -163,35 +161,29 @@ void WsSession::tick(Clock::time_point now) {
     spdlog::info("client_stalled: it takes nothing");
     kill();
   }
-  if (socket().drains_too_long(now)) {
-    kill();
-  }
+  if (socket().drains_too_long(now)) kill();
 }
 
 void WsSession::post_write(int rounds) {
-  net::post(stream_.get_executor(), [self = shared_from_this(), rounds] {
-    if (rounds > 0 && self->more_will_come()) {
-      self->post_write(rounds - 1);
-      return;
-    }
-    self->write_posted_ = false;
-    self->write();
-  });
+  net::post(
+      stream_.get_executor(),
+      [self = shared_from_this(), rounds] {
+        if (rounds > 0 && self->more_will_come()) {
+          self->post_write(rounds - 1);
+          return;
+        }
+        self->write_posted_ = false;
+        self->write();
+      });
 }
 
 bool WsSession::more_will_come() { return context_.input_waits && queue().bytes() < kWorthWriting; }
 
 void WsSession::write() {
-  if (!open_ || !stream_.is_open() || close_sent_ || !in_flight_.empty()) {
-    return;
-  }
-  if (!closing_ || drain_) {
-    in_flight_ = queue().pop();
-  }
+  if (!open_ || !stream_.is_open() || close_sent_ || !in_flight_.empty()) return;
+  if (!closing_ || drain_) in_flight_ = queue().pop();
   if (in_flight_.empty()) {
-    if (closing_ && !(drain_ && queue().awaits_text())) {
-      send_close();
-    }
+    if (closing_ && !(drain_ && queue().awaits_text())) send_close();
     return;
   }
   Traffic& traffic = context_.room.metrics().of(role());
@@ -219,14 +211,11 @@ std::size_t WsSession::gather() {
   for (const SharedBytes& part : in_flight_.parts) {
     const bool small = is_small(part);
     const char* const begin = small ? copied_.data() + copied_.size() : part->data();
-    if (small) {
-      copied_ += *part;
-    }
-    if (small && copied_last) {
+    if (small) copied_ += *part;
+    if (small && copied_last)
       buffers_.back() = {buffers_.back().data(), buffers_.back().size() + part->size()};
-    } else {
+    else
       buffers_.emplace_back(begin, part->size());
-    }
     copied_last = small;
   }
   return bytes;
@@ -234,21 +223,16 @@ std::size_t WsSession::gather() {
 
 void WsSession::on_write(beast::error_code failure) {
   in_flight_ = {};
-  if (failure) {
-    return;  // the pending read ends with an error, too
-  }
-  if (more_will_come()) {
+  if (failure) return;  // the pending read ends with an error, too
+  if (more_will_come())
     wake();
-  } else {
+  else
     write();
-  }
 }
 
 void WsSession::close(std::string_view reason) {
   drain_ = false;
-  if (closing_) {
-    return;
-  }
+  if (closing_) return;
   closing_ = true;
   close_reason_ = reason;
   limit_close();
@@ -260,14 +244,11 @@ void WsSession::limit_close() {
   close_timer_.async_wait(
       [weak = weak_from_this(), written = socket().written()](beast::error_code failure) {
         const auto self = weak.lock();
-        if (failure || !self) {
-          return;
-        }
-        if (self->drain_ && self->socket().written() != written) {
+        if (failure || !self) return;
+        if (self->drain_ && self->socket().written() != written)
           self->limit_close();
-        } else {
+        else
           self->kill();
-        }
       });
 }
 

@@ -131,9 +131,7 @@ class PartReader {
            std::int64_t count, bool adds) {
     for (std::int64_t i = 0; i < lines; ++i, target += stride) {
       const Number*& source = raw_[rank];
-      for (std::int64_t k = 0; k < count; ++k) {
-        target[k] = adds ? target[k] + source[k] : source[k];
-      }
+      for (std::int64_t k = 0; k < count; ++k) target[k] = adds ? target[k] + source[k] : source[k];
       source += count;
     }
   }
@@ -187,9 +185,8 @@ class CellPacking final : public Packing {
       std::vector<Value> values(static_cast<std::size_t>(cells_of_lines_ * values_of_line_));
       join_cells(parts, kernel, values.data());
       std::vector<const std::byte*> tails;
-      for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+      for (std::size_t rank = 0; rank < parts.size(); ++rank)
         tails.push_back(parts[rank] == nullptr ? nullptr : parts[rank] + sizes_[rank].bytes);
-      }
       method_.combine(kernel, values, cells_of_lines_, tails, reinterpret_cast<Number*>(out));
     } else {
       join_cells(parts, kernel, reinterpret_cast<Value*>(out));
@@ -201,13 +198,11 @@ class CellPacking final : public Packing {
   PartSize size_of_part(std::size_t rank) const {
     PartSize size;
     for (const Chunk& lines : layout_.lines.chunks[rank]) {
-      for (const Chunk& columns : layout_.columns.chunks[rank]) {
-        if (lines.whole && columns.whole) {
+      for (const Chunk& columns : layout_.columns.chunks[rank])
+        if (lines.whole && columns.whole)
           size.values += method_.values(columns.count) * (Method::kPerLine ? lines.count : 1);
-        } else {
+        else
           size.raw += lines.count * columns.count;
-        }
-      }
     }
     size.values *= layout_.rows;
     size.raw *= layout_.rows;
@@ -268,9 +263,8 @@ class CellPacking final : public Packing {
   static Number* copy_run(const Cell<Number>& all, const ChunkRun& run, Number* raw) {
     const Number* data = all.data;
     for (const std::int32_t width : run.widths) {
-      for (std::int64_t i = 0; i < all.lines; ++i) {
+      for (std::int64_t i = 0; i < all.lines; ++i)
         raw = std::copy_n(data + i * all.stride, width, raw);
-      }
       data += width;
     }
     return raw;

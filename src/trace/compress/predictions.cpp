@@ -60,7 +60,8 @@ class SoftmaxKernel {
   }
 
   static bool has_nan(const Cell<Number>& cell) {
-    return std::any_of(cell.data, cell.data + cell.width, [](Number x) { return std::isnan(x); });
+    return std::any_of(
+        cell.data, cell.data + cell.width, [](Number x) { return std::isnan(x); });
   }
 
   const std::span<const std::int64_t> targets_;
@@ -94,9 +95,8 @@ struct SoftmaxMethod : CellMethod {
           is_known ? double{blocks[static_cast<std::size_t>(target / kBlock)].target} : kNan;
       const double numbers[kNumbers] = {largest + log_sum, entropy, (largest - score) + log_sum,
                                         is_known ? static_cast<double>(target) : -1.0};
-      for (std::int64_t j = 0; j < kNumbers; ++j) {
+      for (std::int64_t j = 0; j < kNumbers; ++j)
         out[(j / k * lines + line) * k + j % k] = static_cast<Number>(numbers[j]);
-      }
     }
   }
 
@@ -156,9 +156,8 @@ class PredictionPacking : public Packing {
             std::byte* out) const override {
     best_->join(facts, parts, out);
     std::vector<const std::byte*> behind = parts;
-    for (std::size_t rank = 0; rank < behind.size(); ++rank) {
+    for (std::size_t rank = 0; rank < behind.size(); ++rank)
       if (behind[rank] != nullptr) behind[rank] += best_->part_bytes(rank);
-    }
     sums_->join(facts, behind, out + best_bytes_);
   }
 

@@ -26,9 +26,8 @@ template <typename Number>
 struct DotKernel {
   const std::vector<std::vector<Number>>& vectors;
   void reduce(const Cell<Number>& cell, Number* out) const {
-    for (const std::vector<Number>& vector : vectors) {
+    for (const std::vector<Number>& vector : vectors)
       *out++ = fixed_order_dot(cell.data, vector.data() + cell.first_column, cell.width);
-    }
   }
 };
 
@@ -74,9 +73,8 @@ Rows<Number> rows_of(const std::vector<std::shared_ptr<const DirectionVector>>& 
     for (const auto& vector : vectors) {
       const float* row = vector->row(static_cast<int>(n));
       double squares = 0.0;
-      for (std::int64_t i = 0; i < vector->hidden_size; ++i) {
+      for (std::int64_t i = 0; i < vector->hidden_size; ++i)
         squares += static_cast<double>(row[i]) * row[i];
-      }
       const double scale = normalize && squares > 0 ? 1.0 / std::sqrt(squares) : 1.0;
       std::vector<Number> numbers(static_cast<std::size_t>(vector->hidden_size));
       std::transform(row, row + vector->hidden_size, numbers.begin(),
@@ -162,17 +160,15 @@ ParsedCompressor parse_projection(const json& text, const std::string& where,
                                   const CompressorContext& context) {
   if (auto status =
           refuse_unknown_keys(text, where, {"kind", "vectors", "normalize", "layer_base"});
-      !status) {
+      !status)
     return status.error();
-  }
   if (context.vectors == nullptr) {
     return base::invalid_argument(where, "this run has no vectors",
                                   "start it with --tensor-tracer-vectors and a directory");
   }
   std::vector<std::string> names;
-  if (auto status = parse_names(text, where + ".vectors", *context.vectors, names); !status) {
+  if (auto status = parse_names(text, where + ".vectors", *context.vectors, names); !status)
     return status.error();
-  }
   const json base = text.value("layer_base", json());
   if (!base.is_null() && (!base.is_number_integer() || (base != 0 && base != 1))) {
     return base::invalid_argument(where + ".layer_base",

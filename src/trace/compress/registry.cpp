@@ -28,9 +28,8 @@ const PackKernel& PackKernels::on(at::Device device) const {
   const auto found = by_device_.find(device.type());
   if (found != by_device_.end()) return found->second;
   std::string devices;
-  for (const auto& [type, kernel] : by_device_) {
+  for (const auto& [type, kernel] : by_device_)
     devices += (devices.empty() ? "" : ", ") + c10::DeviceTypeName(type, /*lower_case=*/true);
-  }
   throw std::runtime_error("compressor \"" + compressor_ + "\" has no kernel for device " +
                            device.str() + "; use another compressor, or tensors on " + devices);
 }
@@ -38,9 +37,8 @@ const PackKernel& PackKernels::on(at::Device device) const {
 base::Result<std::shared_ptr<const Compressor>> parse_compressor(const json& text,
                                                                  const std::string& where,
                                                                  const CompressorContext& context) {
-  if (text.is_null()) {
+  if (text.is_null())
     return parse_compressor({{"kind", context.point.default_compressor()}}, where, context);
-  }
   if (!text.is_object() || !text.contains("kind") || !text["kind"].is_string()) {
     return base::invalid_argument(where, "must be an object with a \"kind\"",
                                   "such as {\"kind\": \"tile\"}");

@@ -204,13 +204,14 @@ class MomentsKernel {
   void count_numbers(const Lines<Number>& all) {
     const std::uint64_t small_before = exponents_[0];
     count_exponents(all, exponents_.data());
-    if (exponents_[0] > small_before) {
+    if (exponents_[0] > small_before)
       for_each(all, [&](Number x) { tally_.zeros += x == 0 ? 1 : 0; });
-    }
     if (bins_.range) {
-      for_each(all, [&](Number x) {
-        if (std::isfinite(x)) ++tally_.bins[bin_of(x)];
-      });
+      for_each(
+          all,
+          [&](Number x) {
+            if (std::isfinite(x)) ++tally_.bins[bin_of(x)];
+          });
     }
   }
 
@@ -225,13 +226,12 @@ class MomentsKernel {
     zeroed_.clear();
     for_each(all, [&](Number x) {
       zeroed_.push_back(std::isfinite(x) ? x : 0);
-      if (std::isfinite(x)) {
+      if (std::isfinite(x))
         finite_.push_back(x);
-      } else if (std::isnan(x)) {
+      else if (std::isnan(x))
         ++tally_.nans;
-      } else {
+      else
         ++(x > 0 ? tally_.positive_infinities : tally_.negative_infinities);
-      }
     });
   }
 
@@ -271,9 +271,8 @@ struct StatsMethod : CellMethod {
     Moments all;
     for (const Value& cell : cells) all.merge(cell.moments);
     Tally tally = kernel.tally();  // of the cells that no rank holds whole
-    for (const std::byte* tail : tails) {
+    for (const std::byte* tail : tails)
       if (tail != nullptr) add_numbers(tally, reinterpret_cast<const double*>(tail));
-    }
     write(all, tally, out);
     write_more(all, cells, static_cast<std::size_t>(line_blocks), out + kHeadNumbers + bins.count);
   }
@@ -288,9 +287,8 @@ struct StatsMethod : CellMethod {
     for (const double number :
          {all.m2 > 0 ? all.count * all.m4 / (all.m2 * all.m2) : kNan,
           any ? norm / std::sqrt(all.count) : kNan, lines.least, lines.sum / lines.count,
-          lines.most, columns.least, columns.sum / columns.count, columns.most}) {
+          lines.most, columns.least, columns.sum / columns.count, columns.most})
       *out++ = static_cast<Number>(number);
-    }
   }
 
   // Of the lines and of the columns of the whole capture.
@@ -298,12 +296,10 @@ struct StatsMethod : CellMethod {
                                                   std::size_t line_blocks) {
     const std::size_t width = cells.size() / line_blocks;
     NormRange lines, columns;
-    for (std::size_t block = 0; block < line_blocks; ++block) {
+    for (std::size_t block = 0; block < line_blocks; ++block)
       add_norms(cells.subspan(block * width, width), 1, &Value::line_norms, lines);
-    }
-    for (std::size_t column = 0; column < width; ++column) {
+    for (std::size_t column = 0; column < width; ++column)
       add_norms(cells.subspan(column), width, &Value::column_norms, columns);
-    }
     return {lines, columns};
   }
 
@@ -321,9 +317,8 @@ struct StatsMethod : CellMethod {
         squares[k] = norm < 0 ? squares[k] : std::max(squares[k], 0.0) + norm * norm;
       }
     }
-    for (const double square : squares) {
+    for (const double square : squares)
       if (square >= 0) range.add_square(square);
-    }
   }
 
   void write(const Moments& all, const Tally& tally, Number* out) const {
@@ -334,9 +329,8 @@ struct StatsMethod : CellMethod {
     const double norm = std::sqrt(all.m2 + all.count * all.mean * all.mean);
     for (const double number : {numbers, any ? all.mean : nan, deviation, any ? tally.least : nan,
                                 any ? tally.most : nan, norm, tally.zeros / numbers, tally.nans,
-                                tally.positive_infinities, tally.negative_infinities}) {
+                                tally.positive_infinities, tally.negative_infinities})
       *out++ = static_cast<Number>(number);
-    }
     std::ranges::transform(tally.bins, out, [](double n) { return static_cast<Number>(n); });
   }
 };
@@ -360,9 +354,8 @@ json to_json(const Bins& bins) {
 
 ParsedCompressor parse_stats(const json& text, const std::string& where,
                              const CompressorContext& /*context*/) {
-  if (auto status = refuse_unknown_keys(text, where, {"kind", "bins", "range"}); !status) {
+  if (auto status = refuse_unknown_keys(text, where, {"kind", "bins", "range"}); !status)
     return status.error();
-  }
   Bins bins;
   if (text.contains("range")) {
     const json& range = text["range"];
@@ -372,9 +365,8 @@ ParsedCompressor parse_stats(const json& text, const std::string& where,
       return base::invalid_argument(where + ".range", "must be two numbers, the lower first");
     bins.range = {range[0].get<double>(), range[1].get<double>()};
     bins.count = 64;
-    if (auto status = parse_integer(text, "bins", where, 1, kMaxBins, bins.count); !status) {
+    if (auto status = parse_integer(text, "bins", where, 1, kMaxBins, bins.count); !status)
       return status.error();
-    }
   } else if (text.contains("bins") && text["bins"] != kExponentBins) {
     return base::invalid_argument(where + ".bins",
                                   "without a range the bins are the 48 powers of two from 2^-32 on",

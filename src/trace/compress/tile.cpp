@@ -74,15 +74,13 @@ struct MeanMethod : TileMethod<Number> {
 std::shared_ptr<const Packing> make_packing(const Method& method, const LogicalShape& shape,
                                             const std::vector<std::int64_t>& boundaries,
                                             bool is_double) {
-  if (method.expression) {
+  if (method.expression)
     return make_expression_packing(*method.expression, shape, boundaries, is_double);
-  }
   const CellLayout layout = make_cell_layout(shape, 1, boundaries);
   const auto record = shape.result_shape(static_cast<std::int64_t>(boundaries.size()) - 1);
   if (method.text == "sum") return make_cell_packing<SumMethod>(is_double, shape, layout, record);
-  if (method.text == "absmax") {
+  if (method.text == "absmax")
     return make_cell_packing<AbsoluteMaxMethod>(is_double, shape, layout, record);
-  }
   return make_cell_packing<MeanMethod>(is_double, shape, layout, record);
 }
 
@@ -130,9 +128,7 @@ std::vector<std::int64_t> tiles_of_ranks(const mesh::Placement& placement, int r
       const std::int64_t share =
           tiles * (at.local_begin + size) / width - tiles * at.local_begin / width;
       const std::int64_t count = std::clamp<std::int64_t>(share, 1, size);
-      for (std::int64_t t = 0; t < count; ++t) {
-        boundaries.push_back(at.begin + t * size / count);
-      }
+      for (std::int64_t t = 0; t < count; ++t) boundaries.push_back(at.begin + t * size / count);
     }
   }
   std::ranges::sort(boundaries);
@@ -175,9 +171,8 @@ std::shared_ptr<const Packing> tile_packing(const TileOptions& options, const Lo
   const auto boundaries_of = [&](std::int64_t columns) {
     return tile_boundaries(columns, std::min(options.tiles, columns));
   };
-  if (!options.one_rank) {
+  if (!options.one_rank)
     return make_packing(options.method, shape, boundaries_of(shape.features), is_double);
-  }
   const OneRank& one_rank = *options.one_rank;
   const auto boundaries =
       first_boundaries(shape.placement, shape.ranks, shape.features, one_rank.tiles);

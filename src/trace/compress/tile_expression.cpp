@@ -74,9 +74,8 @@ bool reduces_each_tile(const eval::Program& program, std::int64_t tiles) {
 
 std::set<std::int64_t> widths_of(const std::vector<std::int64_t>& boundaries) {
   std::set<std::int64_t> widths;
-  for (std::size_t i = 0; i + 1 < boundaries.size(); ++i) {
+  for (std::size_t i = 0; i + 1 < boundaries.size(); ++i)
     widths.insert(boundaries[i + 1] - boundaries[i]);
-  }
   return widths;
 }
 
@@ -97,16 +96,14 @@ class PortionKernel {
     std::copy_n(cell.data, cell.width,
                 tiles + static_cast<std::int64_t>(portion.outs.size()) * cell.width);
     portion.outs.push_back(out);
-    if (static_cast<std::int64_t>(portion.outs.size()) == portion_of(cell.width)) {
+    if (static_cast<std::int64_t>(portion.outs.size()) == portion_of(cell.width))
       evaluate(cell.width, portion);
-    }
   }
 
   /// Evaluates the remaining tiles. The pointers to the results must stay valid until then.
   void finish(std::byte* /*tail*/) {
-    for (auto& [width, portion] : portions_) {
+    for (auto& [width, portion] : portions_)
       if (!portion.outs.empty()) evaluate(width, portion);
-    }
   }
 
  private:

@@ -29,9 +29,8 @@ struct FirstMethod : CellMethod {
   void combine(const FirstMethod& /*kernel*/, std::span<Number> firsts, std::int64_t lines,
                const std::vector<const std::byte*>& /*tails*/, Number* out) const {
     const std::size_t of_line = firsts.size() / static_cast<std::size_t>(lines);
-    for (std::size_t line = 0; line < firsts.size(); line += of_line) {
+    for (std::size_t line = 0; line < firsts.size(); line += of_line)
       for (const std::size_t block : chosen) *out++ = firsts[line + block];
-    }
   }
 };
 
@@ -43,11 +42,9 @@ std::shared_ptr<const Packing> column_packing(const std::vector<std::int64_t>& c
     borders.push_back(column + 1);
   }
   // A block that crosses a border between ranks would travel as it is.
-  if (shape.placement.is_sharded() && shape.placement.dim == 2) {
-    for (const auto& held : owned_intervals(shape.placement, shape.ranks, shape.features)) {
+  if (shape.placement.is_sharded() && shape.placement.dim == 2)
+    for (const auto& held : owned_intervals(shape.placement, shape.ranks, shape.features))
       borders.push_back(held.begin);
-    }
-  }
   std::ranges::sort(borders);
   const auto [first, last] = std::ranges::unique(borders);
   borders.erase(first, last);
@@ -86,9 +83,8 @@ base::Result<Compressor> parse_units(const json& text, const std::string& where,
                       .kept = {.units = std::ssize(columns.value())}};
   }
   json directions = {{"kind", "projection"}};
-  for (const char* member : {"vectors", "normalize", "layer_base"}) {
+  for (const char* member : {"vectors", "normalize", "layer_base"})
     if (text.contains(member)) directions[member] = text[member];
-  }
   auto projection = parse_projection(directions, where, context);
   if (!projection) return projection.error();
   Compressor units = *projection.value();

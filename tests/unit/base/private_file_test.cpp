@@ -69,9 +69,8 @@ TEST_F(SecretTest, ThatOthersCanReadOrWriteIsRefused) {
 
 TEST_F(SecretTest, OfAnotherUserIsRefused) {
   write(text_, 0600);
-  if (::chown(path().c_str(), 12345, static_cast<gid_t>(-1)) != 0) {
+  if (::chown(path().c_str(), 12345, static_cast<gid_t>(-1)) != 0)
     GTEST_SKIP() << "only root can give a file to another user";
-  }
   EXPECT_EQ(refused().code, "invalid_secret");
 }
 

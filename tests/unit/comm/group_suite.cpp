@@ -135,9 +135,8 @@ TEST_P(GroupSuite, InputsMayBeStrided) {
     const at::Tensor wide = values_of(group.rank(), 600, at::kFloat).view({20, 30});
     at::Tensor output = at::empty({group.size(), 30, 20});
     group.all_gather(wide.t(), output);
-    for (int rank = 0; rank < group.size(); ++rank) {
+    for (int rank = 0; rank < group.size(); ++rank)
       EXPECT_TRUE(identical(output[rank], values_of(rank, 600, at::kFloat).view({20, 30}).t()));
-    }
   });
 }
 

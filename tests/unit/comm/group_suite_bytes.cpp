@@ -18,9 +18,8 @@ using Bytes = std::vector<std::byte>;
 /// Bytes that tell rank and round.
 Bytes letter(int rank, std::size_t length, int round) {
   Bytes bytes(length);
-  for (std::size_t i = 0; i < length; ++i) {
+  for (std::size_t i = 0; i < length; ++i)
     bytes[i] = static_cast<std::byte>(i * 3 + 17 * rank + 5 * round);
-  }
   return bytes;
 }
 
@@ -51,9 +50,8 @@ void exchange_letters(const ProcessGroup& group, int root, std::size_t unit, int
 
 TEST_P(GroupSuite, GatherBytes) {
   run([](const ProcessGroup& group) {
-    for (int round = 0; round < 4; ++round) {
+    for (int round = 0; round < 4; ++round)
       exchange_letters(group, round % group.size(), round == 2 ? 300007 : 11, round);
-    }
   });
 }
 
@@ -134,9 +132,8 @@ TEST_P(GroupSuite, Split) {
     EXPECT_EQ(part.rank(), expected_size - 1 - group.rank() / 2);
     at::Tensor ranks = at::empty({part.size()}, at::kLong);
     part.all_gather(at::tensor({group.rank()}, at::kLong), ranks);
-    for (int i = 0; i < part.size(); ++i) {
+    for (int i = 0; i < part.size(); ++i)
       EXPECT_EQ(ranks[i].item<int>(), color + 2 * (part.size() - 1 - i));
-    }
     at::Tensor sum = at::ones({100003});
     part.all_reduce(sum);
     EXPECT_EQ(sum[1].item<float>(), static_cast<float>(part.size()));
@@ -234,11 +231,10 @@ TEST_P(GroupSuite, DifferentSequencesAreFoundInDebugBuilds) {
 #ifdef NDEBUG
     EXPECT_NO_THROW(group.verify_sequence());
 #else
-    if (group.size() == 1) {
+    if (group.size() == 1)
       EXPECT_NO_THROW(group.verify_sequence());
-    } else {
+    else
       EXPECT_THROW(group.verify_sequence(), base::CheckError);
-    }
 #endif
   });
 }

@@ -13,10 +13,12 @@
 namespace tt::comm {
 
 void run_ranks(int size, const std::function<void(const ProcessGroup&)>& body) {
-  run_local(size, [&](const ProcessGroup& group) {
-    at::set_num_threads(1);
-    body(group);
-  });
+  run_local(
+      size,
+      [&](const ProcessGroup& group) {
+        at::set_num_threads(1);
+        body(group);
+      });
 }
 
 INSTANTIATE_TEST_SUITE_P(Local, GroupSuite, testing::Values(1, 2, 3, 4, 8),
@@ -83,28 +85,31 @@ TEST(Local, AFailedRankFreesSubgroupsToo) {
 }
 
 TEST(Local, SizesThatDifferBetweenRanksAreACheck) {
-  EXPECT_THROW(run_local(3,
-                         [](const ProcessGroup& group) {
-                           at::Tensor tensor = at::ones({group.rank() == 2 ? 5 : 4});
-                           group.all_reduce(tensor);
-                         }),
+  EXPECT_THROW(run_local(
+                   3,
+                   [](const ProcessGroup& group) {
+                     at::Tensor tensor = at::ones({group.rank() == 2 ? 5 : 4});
+                     group.all_reduce(tensor);
+                   }),
                base::CheckError);
 }
 
 TEST(Local, AnOperationKeepsItsTensors) {
-  run_local(2, [](const ProcessGroup& group) {
-    const bool is_root = group.rank() == 0;
-    const std::vector<std::size_t> counts{3, 3};
-    at::Tensor output = at::zeros({is_root ? 6 : 0}, at::kByte);
-    const at::Tensor view = output.view({-1});
-    Work work = group.gather_bytes(at::full({3}, group.rank() + 1, at::kByte), counts, view, 0);
-    const auto users = output.storage().use_count();
-    group.barrier();
-    work.wait();
-    if (!is_root) return;
-    EXPECT_GT(users, output.storage().use_count());
-    EXPECT_TRUE(output.equal(at::tensor({1, 1, 1, 2, 2, 2}, at::kByte)));
-  });
+  run_local(
+      2,
+      [](const ProcessGroup& group) {
+        const bool is_root = group.rank() == 0;
+        const std::vector<std::size_t> counts{3, 3};
+        at::Tensor output = at::zeros({is_root ? 6 : 0}, at::kByte);
+        const at::Tensor view = output.view({-1});
+        Work work = group.gather_bytes(at::full({3}, group.rank() + 1, at::kByte), counts, view, 0);
+        const auto users = output.storage().use_count();
+        group.barrier();
+        work.wait();
+        if (!is_root) return;
+        EXPECT_GT(users, output.storage().use_count());
+        EXPECT_TRUE(output.equal(at::tensor({1, 1, 1, 2, 2, 2}, at::kByte)));
+      });
 }
 
 TEST(Single, CarriesEveryDevice) {

@@ -111,9 +111,8 @@ TEST(TrainOptions, HaveDefaultsThatAreRightAndDifferentNames) {
 std::string compared(const TrainConfig& config) {
   TrainConfig resolved = config.resolved();
   std::string text;
-  for (const Option& option : train_options(resolved)) {
+  for (const Option& option : train_options(resolved))
     if (option.agreement == Agreement::kValue) text += text_of(value_of(option)) + ";";
-  }
   return text;
 }
 

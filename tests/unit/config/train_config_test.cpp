@@ -167,9 +167,8 @@ TEST(TrainConfig, ARunWithoutAPageIsTracedIfAnOptionAsksForTracedData) {
 
 TEST(TrainConfig, StepListsAreCommasAndRanges) {
   EXPECT_THAT(parse_steps("1,5-7").value(), testing::ElementsAre(1, 5, 6, 7));
-  for (const char* wrong : {"", "0", "a", "1,", "1-", "1-99999999"}) {
+  for (const char* wrong : {"", "0", "a", "1,", "1-", "1-99999999"})
     EXPECT_FALSE(parse_steps(wrong)) << wrong;
-  }
 }
 
 }  // namespace

@@ -16,9 +16,8 @@ TEST(Operators, ExistAndArePureByTheirSchema) {
       EXPECT_FALSE(op->schema().is_mutable()) << row.aten_name << "." << overload;
       EXPECT_FALSE(op->schema().name().ends_with("_")) << row.aten_name;
       EXPECT_FALSE(op->schema().is_vararg()) << row.aten_name;
-      for (const c10::Argument& argument : op->schema().arguments()) {
+      for (const c10::Argument& argument : op->schema().arguments())
         EXPECT_NE(argument.name(), "generator") << row.aten_name << ": random";
-      }
     }
   }
 }
@@ -39,17 +38,15 @@ TEST(Operators, GiveTensorsOnly) {
 
 TEST(Operators, AreMany) {
   std::set<std::string> names;
-  for (const OperatorRow& row : operator_table()) {
+  for (const OperatorRow& row : operator_table())
     if (!row.has(kInternal)) names.insert(row.name);
-  }
   EXPECT_GE(names.size(), 150U);
 }
 
 TEST(Operators, HoldNothingWhoseShapeDependsOnTheData) {
   for (const char* name : {"nonzero", "argwhere", "masked_select", "unique", "bincount", "item",
-                           "index", "index_put", "as_strided", "empty", "rand", "histc"}) {
+                           "index", "index_put", "as_strided", "empty", "rand", "histc"})
     EXPECT_TRUE(find_operator(name).empty()) << name;
-  }
 }
 
 }  // namespace

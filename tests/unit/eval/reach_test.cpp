@@ -123,14 +123,12 @@ TEST(Reach, IsForLinesTilesAndWidthOnly) {
 
 TEST(Reach, RowsMayStandBeforeTheLines) {
   for (const char* text : {"data.mean(-1)", "data.mean(dim=3)", "data[:, :, :, 0]",
-                           "data - data.mean(-1, keepdim=True)", "data.sum(-1) / data.shape[3]"}) {
+                           "data - data.mean(-1, keepdim=True)", "data.sum(-1) / data.shape[3]"})
     EXPECT_TRUE(is_local(text, {3, 4, 5, 6})) << text;
-  }
   for (const char* text : {"data.mean(1)", "data.mean(2)", "data.mean(-2)", "data[:, :, 0]",
                            "data.mean(-1) + arange(5)", "data + arange(30).view(5, 6)",
-                           "data.sum(-1) / data.shape[2]"}) {
+                           "data.sum(-1) / data.shape[2]"})
     EXPECT_FALSE(is_local(text, {3, 4, 5, 6})) << text;
-  }
 }
 
 TEST(Reach, IsToldForEachInput) {

@@ -70,11 +70,9 @@ TEST(Parse, BuildsPythonsTree) {
 TEST(Parse, ChildrenStandBeforeTheirParents) {
   const auto ast = parse("f(a[1:, None], -b ** 2, k=[c, (d, 1)]).e");
   ASSERT_TRUE(ast.ok());
-  for (NodeId id = 0; id < ast.value().size(); ++id) {
-    for (const NodeId child : ast.value().node(id).children) {
+  for (NodeId id = 0; id < ast.value().size(); ++id)
+    for (const NodeId child : ast.value().node(id).children)
       EXPECT_TRUE(child == kNoNode || child < id);
-    }
-  }
   EXPECT_EQ(ast.value().root(), ast.value().size() - 1);
 }
 

@@ -38,9 +38,8 @@ TEST(Identity, ArithmeticWithZeroAndOne) {
                             "h + -(a * vector(\"v\")[3])",
                             "h + 0 * 5 * h",
                             "h + a / 2 * h",
-                            "h + where(h > 0, 0, 0)"}) {
+                            "h + where(h > 0, 0, 0)"})
     EXPECT_TRUE(changes_nothing("layers[3].output = " + std::string(value))) << value;
-  }
 }
 
 TEST(Identity, WhatMayChangeIsExecuted) {
@@ -68,9 +67,8 @@ TEST(Identity, WhatMayChangeIsExecuted) {
                             "h + 1e-300",
                             "layers[3].mid",
                             "noise(layers[3].output)",
-                            "h + 0 // h"}) {
+                            "h + 0 // h"})
     EXPECT_FALSE(changes_nothing("layers[3].output = " + std::string(value))) << value;
-  }
 }
 
 TEST(Identity, FollowsTheNumberInForce) {

@@ -34,9 +34,8 @@ std::vector<std::string> spans_of(const Program& program) {
   for (const expr::Statement& statement : program.script->statements) {
     spans.push_back(std::to_string(statement.span.begin) + "-" +
                     std::to_string(statement.span.end));
-    for (const expr::NodeId id : {statement.condition, statement.target, statement.value}) {
+    for (const expr::NodeId id : {statement.condition, statement.target, statement.value})
       add_spans(program.ast(), id, spans);
-    }
   }
   return spans;
 }
@@ -126,9 +125,8 @@ constexpr Printed kPrinted[] = {
 };
 
 TEST(GraphText, HasNoMoreParenthesesThanNeeded) {
-  for (const Printed& c : kPrinted) {
+  for (const Printed& c : kPrinted)
     EXPECT_EQ(text_of(to_json(parsed(c.text))), c.printed) << c.text;
-  }
 }
 
 TEST(GraphText, NodesInAnyOrder) {
@@ -358,9 +356,8 @@ json chain(std::size_t length) {
 
 json saves(std::size_t count, const std::string& name) {
   json nodes = json::array();
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < count; ++i)
     nodes.push_back({{"id", std::to_string(i)}, {"type", "save"}, {"name", name}, {"value", 1}});
-  }
   return {{"version", 1}, {"nodes", nodes}};
 }
 

@@ -88,13 +88,12 @@ void mutate_json(json& value, std::mt19937& random) {
   if (value.is_structured() && !value.empty() && random() % 8 != 0) {
     auto at = value.begin();
     std::advance(at, random() % value.size());
-    if (random() % 10 == 0 && value.is_array()) {
+    if (random() % 10 == 0 && value.is_array())
       value.push_back(json(*at));
-    } else if (random() % 20 == 0) {
+    else if (random() % 20 == 0)
       value.erase(at);
-    } else {
+    else
       mutate_json(*at, random);
-    }
     return;
   }
   value = pieces[random() % std::size(pieces)];
@@ -134,9 +133,8 @@ TEST(GraphMutation, EveryTextGivesAProgramOrAnError) {
 
 TEST(GraphMutation, EveryGraphGivesAProgramOrAnError) {
   std::vector<json> graphs;
-  for (const std::string_view sample : kSamples) {
+  for (const std::string_view sample : kSamples)
     graphs.push_back(to_json(parse_program(sample, test_model()).value()));
-  }
   std::mt19937 random(2);
   int sound = 0;
   for (int i = 0; i < kMutations; ++i) {

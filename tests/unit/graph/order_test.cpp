@@ -93,9 +93,8 @@ TEST(Order, WhatComesBeforeOrAtTheSameTimeIsTaken) {
         "skip(layers[5])\nlayers[5].output += layers[4].mid + layers[5].input",
         "if layers[1].output.mean() > 0: skip(layers[5])\nlayers[5].mid = 0",
         "unused = layers[20].output\nlayers[2].output = 0",
-        "layers[1].mlp.fc1.weight = 0 * embedding.output.mean()"}) {
+        "layers[1].mlp.fc1.weight = 0 * embedding.output.mean()"})
     EXPECT_EQ(error_of(text), "") << text;
-  }
 }
 
 TEST(Order, EffectsAreCountedForEveryLayer) {

@@ -98,9 +98,8 @@ std::string point_of(const std::string& text) {
 TEST(Places, EveryRowOfTheManual) {
   const auto places = gpt_places(24);
   std::vector<std::size_t> named;  // by programs
-  for (std::size_t i = 0; i < places->rows().size(); ++i) {
+  for (std::size_t i = 0; i < places->rows().size(); ++i)
     if (places->rows()[i].in_programs) named.push_back(i);
-  }
   ASSERT_EQ(named.size(), std::size(kRows));
   for (std::size_t n = 0; n < std::size(kRows); ++n) {
     const Row& row = kRows[n];
@@ -157,9 +156,8 @@ TEST(Places, TheForwardPassMeetsThemInOrder) {
   const std::size_t rows = places->rows().size();
   for (std::size_t i = 0; i < 4; ++i) meet(i, 99);
   for (int layer = 1; layer <= kLayers; ++layer) {
-    for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t row = 0; row < rows; ++row)
       if (places->rows()[row].in_layers()) meet(row, layer);
-    }
   }
   for (std::size_t i = rows - 6; i < rows; ++i) meet(i, 99);
   for (std::size_t i = 1; i < forward.size(); ++i) {

@@ -226,9 +226,8 @@ TEST(GraphRefusal, Limits) {
   EXPECT_THAT(error_of("save(1, \"" + std::string(kMaxNameBytes + 1, 'a') + "\")"),
               HasSubstr("a save's name has 65 bytes, the limit is 64"));
   std::string parameters;
-  for (std::size_t i = 0; i < kMaxParameters; ++i) {
+  for (std::size_t i = 0; i < kMaxParameters; ++i)
     parameters += "p" + std::to_string(i) + " = param(1)\n";
-  }
   EXPECT_EQ(error_of(parameters + write), "");
   EXPECT_THAT(error_of(parameters + "q = param(1)\n" + write),
               HasSubstr("more than 50 parameters"));
@@ -243,9 +242,8 @@ TEST(GraphRefusal, ARunWithoutPromptsSaysHowToGiveSome) {
 
 TEST(GraphRefusal, NamesOfOperatorsAreLeftToTheOperators) {
   for (const char* text : {"x = whatever(1)", "x = logits.whatever", "x = whatever + 1",
-                           "x = tile(logits, (1, 2))", "norm = logits.norm()\ny = norm(logits)"}) {
+                           "x = tile(logits, (1, 2))", "norm = logits.norm()\ny = norm(logits)"})
     EXPECT_EQ(error_of(std::string(text) + "\nlogits = 1"), "") << text;
-  }
 }
 
 }  // namespace

@@ -40,9 +40,8 @@ TEST_F(AlarmCallsTest, TheCommandGetsTheMessageOnItsInputAndItsArgumentsAsTheyAr
                      folder_ + "/log");
     calls.push("{\"a\": 1}");
     calls.push("{\"a\": 2}");
-    while (content("log").size() < 2 * std::string("$(touch x); *\nwrong\n").size()) {
+    while (content("log").size() < 2 * std::string("$(touch x); *\nwrong\n").size())
       std::this_thread::sleep_for(1ms);
-    }
   }
   EXPECT_EQ(content("in"), "{\"a\": 1}\n{\"a\": 2}\n") << "one after the other";
   EXPECT_EQ(content("log"), "$(touch x); *\nwrong\n$(touch x); *\nwrong\n");

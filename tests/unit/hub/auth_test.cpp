@@ -15,14 +15,11 @@ TEST(EqualConstantTime, ComparesContentAndLength) {
 }
 
 TEST(HostAllowed, KnowsLoopbackNamesOnly) {
-  for (const char* host :
-       {"localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:65535", "[::1]:80"}) {
+  for (const char* host : {"localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:65535", "[::1]:80"})
     EXPECT_TRUE(host_allowed(host)) << host;
-  }
   for (const char* host : {"", "localhost:", "localhost:999999", "localhost.", "127.0.0.10", "::1",
-                           "127.0.0.1:8x", "evil", "localhost:80:80"}) {
+                           "127.0.0.1:8x", "evil", "localhost:80:80"})
     EXPECT_FALSE(host_allowed(host)) << host;
-  }
 }
 
 TEST(OriginAllowed, IsAbsentOrTheHost) {

@@ -40,9 +40,8 @@ class DemandTest : public RoomTest {
   static json last(FakeClient& client) { return last_of(client.texts()); }
   static json last_of(const std::vector<json>& texts) {
     json found;
-    for (const json& text : texts) {
+    for (const json& text : texts)
       if (text.value("event", "") == "viewers") found = text["params"];
-    }
     return found;
   }
   std::unique_ptr<FakeClient> greeted(Role role, json* demand = nullptr, bool watch = true) {

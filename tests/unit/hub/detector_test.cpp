@@ -49,11 +49,9 @@ TEST(Detector, NumbersThatAreNotFiniteFireEveryTest) {
                                {.test = "range", .low = -9, .high = 9},
                                {.test = "rising", .value = 9, .window = 2},
                                sigma(9, 2, {}),
-                               sigma(9, {}, 2)}) {
-    for (const double bad : {kNan, kInfinity, -kInfinity}) {
+                               sigma(9, {}, 2)})
+    for (const double bad : {kNan, kInfinity, -kInfinity})
       EXPECT_EQ(verdicts(rule, {bad}), "O") << rule.test;
-    }
-  }
 }
 
 TEST(Detector, TheSlopeIsThatOfTheLeastSquaresLine) {

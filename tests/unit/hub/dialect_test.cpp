@@ -64,13 +64,11 @@ TEST(Dialect, AMessageHasATextTypeAndNoMethod) {
 }
 
 TEST(Dialect, SwitchesAreTrueOrTheTextTrue) {
-  for (const json& on : {json(true), json("true"), json("True"), json("TRUE")}) {
+  for (const json& on : {json(true), json("true"), json("True"), json("TRUE")})
     EXPECT_TRUE(is_on(on)) << on;
-  }
   for (const json& off :
-       {json(false), json(1), json("1"), json("yes"), json(), json("False"), json::array({true})}) {
+       {json(false), json(1), json("1"), json("yes"), json(), json("False"), json::array({true})})
     EXPECT_FALSE(is_on(off)) << off;
-  }
 }
 
 TEST(DialectPlan, OfTensorTracerHasEveryMember) {
@@ -167,9 +165,8 @@ TEST(DialectPlan, WrongConfigsAreErrorsThatNameTheMember) {
        "compressor_config.MLP.pixels: must be an integer from 1"},
       {R"({"compressor_config":{"MLP":{"method":7}}})",
        "compressor_config.MLP.method: must be a text such as \"data.mean(dim=-1)\""}};
-  for (const auto& [message, error] : wrong) {
+  for (const auto& [message, error] : wrong)
     EXPECT_EQ(plan_of(Dialect::kMegaScope, json::parse(message)), error);
-  }
   EXPECT_EQ(compressor_of("MLP1_mat_mul", {{"MLP1_mat_mul", json::array()}}),
             "compressor_config.MLP1_mat_mul: must be an object with compressor_type and an object "
             "compressor_configs");
@@ -263,9 +260,8 @@ TEST(DialectNumbers, OfU8HaveTheirLinesOffsetAndScale) {
   std::vector<std::uint8_t> payload(16);
   const float lines[4] = {1.0F, 0.5F, -2.0F, 0.0F};
   std::memcpy(payload.data(), lines, sizeof lines);
-  for (const int code : {0, 252, 253, 7, 254, 255}) {
+  for (const int code : {0, 252, 253, 7, 254, 255})
     payload.push_back(static_cast<std::uint8_t>(code));
-  }
   std::string out;
   const std::string record = record_of(header_of(7, {2, 3}, Dtype::kU8), payload);
   append_numbers(out, protocol::read_record(record).value());
@@ -294,12 +290,8 @@ TEST_F(ShownRecordsTest, TheFirstEntryOfEveryPointThatTheDialectKnows) {
   std::vector<std::uint32_t> mega_scope;
   const std::uint16_t points[] = {1, 1, 1, 7, 7, 7, 7, 23, 2};
   for (std::uint32_t entry = 0; entry < 9; ++entry) {
-    if (wants(Dialect::kTensorTracer, points[entry], entry)) {
-      tensor_tracer.push_back(entry);
-    }
-    if (wants(Dialect::kMegaScope, points[entry], entry)) {
-      mega_scope.push_back(entry);
-    }
+    if (wants(Dialect::kTensorTracer, points[entry], entry)) tensor_tracer.push_back(entry);
+    if (wants(Dialect::kMegaScope, points[entry], entry)) mega_scope.push_back(entry);
   }
   EXPECT_EQ(tensor_tracer, (std::vector<std::uint32_t>{1, 6}));
   EXPECT_EQ(mega_scope, (std::vector<std::uint32_t>{1, 8}));

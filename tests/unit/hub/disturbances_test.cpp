@@ -13,13 +13,9 @@ using nlohmann::json;
 // Programs by name, or the error.
 json read(const json& configs, Dialect dialect = Dialect::kMegaScope) {
   const auto made = read_disturbances(dialect, {{"disturbance_configs", configs}});
-  if (!made.ok()) {
-    return base::to_string(made.error());
-  }
+  if (!made.ok()) return base::to_string(made.error());
   json out = json::object();
-  for (const Disturbance& disturbance : made.value()) {
-    out[disturbance.name] = disturbance.program;
-  }
+  for (const Disturbance& disturbance : made.value()) out[disturbance.name] = disturbance.program;
   return out;
 }
 

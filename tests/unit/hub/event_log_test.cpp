@@ -33,9 +33,7 @@ class EventLogTest : public testing::Test {
   std::vector<json> lines() {
     std::vector<json> out;
     std::istringstream text(out_.str());
-    for (std::string line; std::getline(text, line);) {
-      out.push_back(json::parse(line));
-    }
+    for (std::string line; std::getline(text, line);) out.push_back(json::parse(line));
     return out;
   }
   std::shared_ptr<spdlog::sinks::sink> make(LogFormat format) {

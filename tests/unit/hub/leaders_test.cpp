@@ -33,11 +33,8 @@ class LeadersTest : public RoomTest {
   // The messages of the `log` events.
   static std::vector<std::string> logs(FakeClient& viewer) {
     std::vector<std::string> messages;
-    for (const json& text : viewer.texts()) {
-      if (text.value("event", "") == "log") {
-        messages.push_back(text.at("params").at("message"));
-      }
-    }
+    for (const json& text : viewer.texts())
+      if (text.value("event", "") == "log") messages.push_back(text.at("params").at("message"));
     return messages;
   }
 };

@@ -53,9 +53,7 @@ class LegacyGatewayTest : public testing::Test {
   Outgoing next_update(FakeClient& viewer) {
     while (true) {
       gateway_.work();
-      if (Outgoing update = viewer.queue().pop(); !update.empty()) {
-        return update;
-      }
+      if (Outgoing update = viewer.queue().pop(); !update.empty()) return update;
       asked_.acquire();
     }
   }
@@ -71,9 +69,7 @@ class LegacyGatewayTest : public testing::Test {
     return listed;
   }
   void leave(const std::vector<std::unique_ptr<FakeClient>>& viewers, Client& recording) {
-    for (const auto& viewer : viewers) {
-      gateway_.leave(*viewer);
-    }
+    for (const auto& viewer : viewers) gateway_.leave(*viewer);
     gateway_.leave(recording);
   }
 
@@ -99,9 +95,7 @@ TEST_F(LegacyGatewayTest, ALegacyViewerJustWatchesARecording) {
   show(recording);
   const auto viewers = watching(2);
   EXPECT_FALSE(room_.survey(Clock::now()).controlled);
-  for (const json& text : recording.texts()) {
-    EXPECT_FALSE(text.contains("method")) << text;
-  }
+  for (const json& text : recording.texts()) EXPECT_FALSE(text.contains("method")) << text;
   room_.on_binary(recording, hidden_states_record(), Clock::now());
   EXPECT_TRUE(viewers[0]->texts().empty());
   EXPECT_EQ(json::parse(*next_update(*viewers[0]).parts.at(0)).at("type"), "update");
@@ -127,9 +121,8 @@ TEST_F(LegacyGatewayTest, AnUpdateIsMadeOnceForAllAndTheOldestIsDropped) {
   const auto viewers = watching(2);
   for (float number = 0; number < 20; ++number) {  // all of one key
     room_.on_binary(recording, hidden_states_record(number), Clock::now());
-    for (const auto& viewer : viewers) {
+    for (const auto& viewer : viewers)
       EXPECT_TRUE(viewer->queue().pop().empty()) << "the encoder has the first one";
-    }
   }
   for (const double number : {0.0, 19.0}) {
     const Outgoing first = next_update(*viewers[0]);

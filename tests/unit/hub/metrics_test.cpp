@@ -53,9 +53,8 @@ TEST(Metrics, TakeNothingThatIsNoNumber) {
 TEST(Metrics, TellWhatProgramsDid) {
   Metrics metrics;
   for (const json& params : {json(), json(1), json{{"programs", 3}}, json{{"programs", {1, {}}}},
-                             json{{"programs", {{{"forwards", -1}, {"positions", 2.5}}}}}}) {
+                             json{{"programs", {{{"forwards", -1}, {"positions", 2.5}}}}}})
     metrics.on_applied(params);
-  }
   EXPECT_EQ(metrics.applications + metrics.positions, 0U);
   const json program = {{"name", "steer"}, {"forwards", 4U}, {"positions", 512U}};
   metrics.on_applied({{"programs", {program, program}}});

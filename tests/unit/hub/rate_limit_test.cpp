@@ -12,9 +12,7 @@ constexpr MessageLimit kLimit{.per_second = 10, .burst = 20, .refusals = 5};
 
 int count_passed(MessageGate& gate, MessageGate::Clock::time_point now, int messages) {
   int passed = 0;
-  for (int i = 0; i < messages; ++i) {
-    passed += gate.admit(now) == Verdict::kPass ? 1 : 0;
-  }
+  for (int i = 0; i < messages; ++i) passed += gate.admit(now) == Verdict::kPass ? 1 : 0;
   return passed;
 }
 
@@ -40,9 +38,7 @@ TEST(MessageGate, ClosesAClientThatGoesOnAndForgivesOneThatRests) {
   MessageGate gate(kLimit);
   const auto start = MessageGate::Clock::now();
   count_passed(gate, start, 20);
-  for (int i = 0; i < 5; ++i) {
-    EXPECT_EQ(gate.admit(start), Verdict::kRefuse);
-  }
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(gate.admit(start), Verdict::kRefuse);
   EXPECT_EQ(gate.admit(start + 100ms), Verdict::kPass);
   EXPECT_EQ(gate.admit(start + 100ms), Verdict::kClose) << "one that passes forgives nothing";
   count_passed(gate, start + 10s, 20);
@@ -52,9 +48,7 @@ TEST(MessageGate, ClosesAClientThatGoesOnAndForgivesOneThatRests) {
 TEST(FailureWindow, TenAMinute) {
   FailureWindow window;
   const auto start = FailureWindow::Clock::now();
-  for (int i = 0; i < 10; ++i) {
-    EXPECT_FALSE(window.too_many(start + std::chrono::seconds(i)));
-  }
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(window.too_many(start + std::chrono::seconds(i)));
   EXPECT_TRUE(window.too_many(start + 30s));
   EXPECT_EQ(window.retry_after(start + 30s), 30s);
   EXPECT_EQ(window.retry_after(start + 30500ms), 30s) << "whole seconds, rounded up";

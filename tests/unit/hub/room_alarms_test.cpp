@@ -53,9 +53,8 @@ class RoomAlarmsTest : public RoomTest {
   }
   json alarm(const std::string& name = "high") {
     const json answer = ask(*viewer_, "alarms.list");
-    for (const json& one : answer.at("result").at("alarms")) {
+    for (const json& one : answer.at("result").at("alarms"))
       if (one.at("name") == name) return one;
-    }
     return {};
   }
   // "where: message" of the refusal.
@@ -232,9 +231,8 @@ TEST_F(RoomAlarmsTest, EachStatisticIsThatOfTheRecord) {
   }
   send_stats(1, 1, 6, 3);  // one finite number: its rms is the norm
   step(1, 1.0);
-  for (const auto& [statistic, value] : values) {
+  for (const auto& [statistic, value] : values)
     EXPECT_EQ(alarm(statistic).at("last").at("value"), value) << statistic;
-  }
 }
 
 TEST_F(RoomAlarmsTest, AProjectionIsTheMeanOverTokensOrTheLastToken) {
@@ -277,9 +275,8 @@ TEST_F(RoomAlarmsTest, TheSecondRowOfStatisticsHasKurtosisAndNorms) {
               {4, 0.5F, 0, -1, 1, 6, 0, 0, 0, 0, 7, 7, 3.5F, 2.5F, 1, 2, 3, 4, 5, 6, 0, 0, 0, 0},
               {2, 12});
   step(2, 1.0);
-  for (const auto& [statistic, value] : values) {
+  for (const auto& [statistic, value] : values)
     EXPECT_EQ(alarm(statistic).at("last").at("value"), value) << statistic;
-  }
 }
 
 TEST_F(RoomAlarmsTest, AValueIsThatOfItsColumnAndParameterOverTheLines) {
@@ -305,9 +302,8 @@ TEST_F(RoomAlarmsTest, AValueIsThatOfItsColumnAndParameterOverTheLines) {
   const std::vector<std::pair<std::string, double>> values = {{"head", 5.0},   {"largest", 9.0},
                                                               {"last", 5.0},   {"heads", 4.0},
                                                               {"ratio", 0.25}, {"any ratio", 0.5}};
-  for (const auto& [name, value] : values) {
+  for (const auto& [name, value] : values)
     EXPECT_EQ(alarm(name).at("last").at("value"), value) << name;
-  }
   EXPECT_NE(alarm("ratio").at("last").at("message").get<std::string>().find(
                 "Updates[update_ratio] of layers[1].norm is above -99"),
             std::string::npos);
@@ -408,9 +404,8 @@ class RoomAlarmPauseTest : public RoomAlarmsTest {
   }
   std::vector<std::string> requests() {
     std::vector<std::string> methods;
-    for (const json& text : trainer_->texts()) {
+    for (const json& text : trainer_->texts())
       if (text.contains("method")) methods.push_back(text["method"]);
-    }
     return methods;
   }
   void tick(std::chrono::seconds after) {

@@ -25,13 +25,11 @@ class FakeClient : public Client {
   /// All texts that wait, parsed; the records beside them are counted.
   std::vector<nlohmann::json> texts() {
     std::vector<nlohmann::json> out;
-    for (Outgoing next = queue().pop(); !next.empty(); next = queue().pop()) {
-      if (next.text) {
+    for (Outgoing next = queue().pop(); !next.empty(); next = queue().pop())
+      if (next.text)
         out.push_back(nlohmann::json::parse(*next.parts.front()));
-      } else {
+      else
         records += next.parts.size();
-      }
-    }
     return out;
   }
 
@@ -59,9 +57,7 @@ class RoomTest : public testing::Test {
     auto client = join(role);
     const char* name = role == Role::kViewer ? "viewer" : "worker";
     nlohmann::json params = {{"versions", {1}}, {"role", name}};
-    if (role == Role::kWorker) {
-      params["run"] = facts_;
-    }
+    if (role == Role::kWorker) params["run"] = facts_;
     say(*client, {{"id", 1}, {"method", "hello"}, {"params", params}});
     client->texts();
     return client;

@@ -16,18 +16,13 @@ class RoomInterventionsTest : public RoomTest {
   // What the worker is asked, and answers.
   json asked(FakeClient& worker) {
     json request;
-    for (const json& text : worker.texts()) {
-      request = text.contains("method") ? text : request;
-    }
+    for (const json& text : worker.texts()) request = text.contains("method") ? text : request;
     return request;
   }
   std::vector<std::string> methods(FakeClient& worker) {
     std::vector<std::string> out;
-    for (const json& text : worker.texts()) {
-      if (text.contains("method")) {
-        out.push_back(text.at("method"));
-      }
-    }
+    for (const json& text : worker.texts())
+      if (text.contains("method")) out.push_back(text.at("method"));
     return out;
   }
   void notify_programs(FakeClient& worker, const json& programs) {
@@ -183,9 +178,7 @@ TEST_F(RoomInterventionsTest, ASlowViewerLosesSavedNumbersAndIsNotClosed) {
     last.at(text.at("event") == "applied" ? 2 : params.at("name") == "a" ? 0 : 1) = params;
   }
   EXPECT_EQ(got + dropped, 150U);
-  for (const json& params : last) {
-    EXPECT_EQ(params.at("step"), 50);
-  }
+  for (const json& params : last) EXPECT_EQ(params.at("step"), 50);
 }
 
 TEST_F(RoomInterventionsTest, MetricsCountWhatTheLeaderTells) {
@@ -199,9 +192,8 @@ TEST_F(RoomInterventionsTest, MetricsCountWhatTheLeaderTells) {
   const json applied = {
       {"programs",
        {{{"forwards", 4U}, {"positions", 100U}}, {{"forwards", 1U}, {"positions", "x"}}, 7}}};
-  for (FakeClient* client : {worker.get(), other.get()}) {
+  for (FakeClient* client : {worker.get(), other.get()})
     say(*client, {{"event", "applied"}, {"params", applied}});
-  }
   EXPECT_EQ(room_.survey(now_).programs, 2U);
   EXPECT_EQ(room_.metrics().applications, 5U);
   EXPECT_EQ(room_.metrics().positions, 100U);

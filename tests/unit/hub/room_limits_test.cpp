@@ -26,9 +26,8 @@ class QuietClient : public Client {
 
   std::vector<json> texts() {
     std::vector<json> out;
-    for (Outgoing next = queue().pop(); !next.empty(); next = queue().pop()) {
+    for (Outgoing next = queue().pop(); !next.empty(); next = queue().pop())
       out.push_back(json::parse(*next.parts.front()));
-    }
     return out;
   }
 
@@ -43,9 +42,7 @@ class RoomLimitsTest : public testing::Test {
     room_.join(*client, now_);
     const char* name = role == Role::kViewer ? "viewer" : "worker";
     json params = {{"versions", {1}}, {"role", name}};
-    if (role == Role::kWorker) {
-      params["run"] = {{"id", "1"}};
-    }
+    if (role == Role::kWorker) params["run"] = {{"id", "1"}};
     say(*client, {{"id", 1}, {"method", "hello"}, {"params", params}});
     hello_ = client->texts().at(0);
     return client;
@@ -79,9 +76,7 @@ TEST_F(RoomLimitsTest, ATokenThatOnlyViewsClaimsNothing) {
 
 TEST_F(RoomLimitsTest, AViewerThatSendsTooFastIsToldSoAndInTheEndClosed) {
   const auto viewer = greeted(Role::kViewer);
-  for (int i = 2; i <= 20; ++i) {
-    say(*viewer, {{"event", "nonsense"}});
-  }
+  for (int i = 2; i <= 20; ++i) say(*viewer, {{"event", "nonsense"}});
   EXPECT_EQ(viewer->texts().size(), 19U) << "each is answered as no request";
   say(*viewer, {{"id", 7}, {"method", "ping"}});
   const auto refused = viewer->texts();
@@ -102,9 +97,7 @@ TEST_F(RoomLimitsTest, AViewerThatSendsTooFastIsToldSoAndInTheEndClosed) {
 
 TEST_F(RoomLimitsTest, WorkersAreNotLimited) {
   const auto worker = greeted(Role::kWorker);
-  for (int i = 0; i < 1000; ++i) {
-    say(*worker, {{"event", "step"}, {"params", {{"step", i}}}});
-  }
+  for (int i = 0; i < 1000; ++i) say(*worker, {{"event", "step"}, {"params", {{"step", i}}}});
   EXPECT_EQ(worker->closed, "");
   EXPECT_EQ(room_.metrics().step.at("step"), 999);
   EXPECT_EQ(room_.metrics().rate_limited, 0U);
@@ -161,9 +154,7 @@ TEST_F(RoomLimitsTest, AcknowledgementsAreFreeAndNeverLost) {
   std::string record;
   protocol::append_record(record, {.layer = 1, .ndim = 0, .shape = {1, 1, 1, 1}},
                           std::vector<std::byte>(4));
-  for (int i = 2; i <= 22; ++i) {
-    say(*viewer, {{"id", i}, {"method", "ping"}});
-  }
+  for (int i = 2; i <= 22; ++i) say(*viewer, {{"id", i}, {"method", "ping"}});
   EXPECT_EQ(viewer->texts().back().at("error").at("code"), "rate_limited");
   for (std::uint64_t taken = 1; taken <= 50; ++taken) {
     room_.on_binary(*worker, record, now_);
@@ -177,9 +168,7 @@ TEST_F(RoomLimitsTest, AcknowledgementsAreFreeAndNeverLost) {
 TEST_F(RoomLimitsTest, AnAcknowledgementOfNothingNewIsAMessageAsAnyOther) {
   const auto worker = greeted(Role::kWorker);
   const auto viewer = greeted(Role::kViewer);
-  for (int i = 2; i <= 100; ++i) {
-    say(*viewer, {{"event", "ack"}, {"params", {{"messages", 0}}}});
-  }
+  for (int i = 2; i <= 100; ++i) say(*viewer, {{"event", "ack"}, {"params", {{"messages", 0}}}});
   EXPECT_TRUE(viewer->violation);
 }
 

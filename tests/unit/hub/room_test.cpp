@@ -96,9 +96,7 @@ TEST_F(RoomTest, AWorkerThatSendsOnlyDamageDoesNotFloodTheViewers) {
   const auto worker = greeted(Role::kWorker);
   const auto viewer = greeted(Role::kViewer);
   viewer->texts();
-  for (int i = 0; i < 100; ++i) {
-    room_.on_binary(*worker, "damage", now_);
-  }
+  for (int i = 0; i < 100; ++i) room_.on_binary(*worker, "damage", now_);
   EXPECT_EQ(viewer->texts().size(), 1U);
   room_.on_binary(*worker, "damage", now_ + std::chrono::seconds(1));
   const std::vector<json> texts = viewer->texts();
@@ -162,9 +160,7 @@ TEST_F(RoomTest, ManyStepsTakeAsLongAsTheyTake) {
     say(*viewer, {{"id", 10 + ping}, {"method", "ping"}});
     room_.tick(now_ += 20s);
   }
-  for (const json& text : viewer->texts()) {
-    EXPECT_FALSE(text.contains("error")) << text;
-  }
+  for (const json& text : viewer->texts()) EXPECT_FALSE(text.contains("error")) << text;
   room_.leave(*worker);
   const auto texts = viewer->texts();
   ASSERT_FALSE(texts.empty());
@@ -236,13 +232,11 @@ TEST_F(RoomTest, TheTrainerLearnsWhoAsksBeforeTheFirstChangeOfEachPerson) {
   const auto ada = greeted(Role::kViewer);
   const auto said = [&] {
     std::vector<std::string> kinds;
-    for (const json& text : worker->texts()) {
-      if (text.contains("method")) {
+    for (const json& text : worker->texts())
+      if (text.contains("method"))
         kinds.push_back(text.at("method"));
-      } else if (text.value("event", std::string()) == "control") {
+      else if (text.value("event", std::string()) == "control")
         kinds.push_back(text.at("params").at("holder").at("name"));
-      }
-    }
     return kinds;
   };
   ask(*ada, "control.claim", {{"name", "Ada"}});
@@ -266,9 +260,7 @@ TEST_F(RoomTest, TakingOverKeepsThePause) {
   EXPECT_TRUE(ask(*bob, "control.claim", {{"take_over", true}}).contains("result"));
   room_.leave(*ada);
   room_.tick(start_ + 29s);
-  for (const json& message : worker->texts()) {
-    EXPECT_FALSE(message.contains("method")) << message;
-  }
+  for (const json& message : worker->texts()) EXPECT_FALSE(message.contains("method")) << message;
 }
 
 TEST_F(RoomTest, ALostRunIsLostAtItsLastStep) {
@@ -310,9 +302,7 @@ TEST_F(RoomTest, AnotherRunsStepsAreNotShown) {
 // The bytes of the next binary message that waits, part by part.
 std::vector<std::string_view> parts_of(FakeClient& client) {
   std::vector<std::string_view> parts;
-  for (const SharedBytes& part : client.queue().pop().parts) {
-    parts.push_back(*part);
-  }
+  for (const SharedBytes& part : client.queue().pop().parts) parts.push_back(*part);
   return parts;
 }
 

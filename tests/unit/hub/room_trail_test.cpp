@@ -50,11 +50,9 @@ class RoomTrailTest : public RoomTest {
     std::promise<std::vector<std::string>> lines;
     recorder_->read([&](record::Recording& recording) {
       std::vector<std::string> found;
-      for (const auto& [id, event] : recording.events({.limit = 1000})) {
-        if (event.session == "v1" && event.kind != "control.claim") {
+      for (const auto& [id, event] : recording.events({.limit = 1000}))
+        if (event.session == "v1" && event.kind != "control.claim")
           found.push_back(event.kind + " " + event.who);
-        }
-      }
       lines.set_value(std::move(found));
     });
     return lines.get_future().get();
@@ -97,9 +95,7 @@ TEST_F(RoomTrailTest, SoManyWithoutAnAnswerAreKept) {
     now_ += 61s;
     room_.tick(now_);
   }
-  for (const std::uint64_t id : ids) {
-    say(*trainer_, {{"id", id}, {"result", {{"step", 3}}}});
-  }
+  for (const std::uint64_t id : ids) say(*trainer_, {{"id", id}, {"result", {{"step", 3}}}});
   EXPECT_EQ(trail().size(), 128U) << "and as many of the hub's own, at the end of each lease";
 }
 

@@ -59,14 +59,11 @@ class SendQueueTest : public testing::Test {
     std::vector<std::string> out;
     for (Outgoing next = queue_.pop(); !next.empty(); next = queue_.pop()) {
       std::string message;
-      for (const SharedBytes& part : next.parts) {
-        message += *part;
-      }
-      if (next.text && message.find("dropped") != std::string::npos) {
+      for (const SharedBytes& part : next.parts) message += *part;
+      if (next.text && message.find("dropped") != std::string::npos)
         told_ += nlohmann::json::parse(message).at("params").at("records").get<int>();
-      } else {
+      else
         out.push_back(message);
-      }
     }
     return out;
   }
@@ -86,9 +83,7 @@ TEST_F(SendQueueTest, TextsGoFirstAndOneByOne) {
 }
 
 TEST_F(SendQueueTest, NothingIsReplacedWhileLittleWaits) {
-  for (const char* bytes : {"1", "2", "3"}) {
-    push(record(1, bytes), now_);
-  }
+  for (const char* bytes : {"1", "2", "3"}) push(record(1, bytes), now_);
   EXPECT_EQ(drain(), (std::vector<std::string>{"123"}));
   EXPECT_EQ(queue_.dropped(), 0U);
 }
@@ -107,9 +102,8 @@ TEST_F(SendQueueTest, TheLatestOfAKeyWinsAndKeepsItsPlaceWhenMuchWaits) {
 TEST_F(SendQueueTest, EveryKeyGetsItsTurnOnASlowConnection) {
   std::vector<int> seen(6, 0);
   for (int step = 0; step < 30; ++step) {
-    for (std::uint16_t layer = 0; layer < 6; ++layer) {
+    for (std::uint16_t layer = 0; layer < 6; ++layer)
       push(record(layer, std::string(150, static_cast<char>('a' + layer))), now_);
-    }
     for (Outgoing next = queue_.pop(); !next.empty(); next = queue_.pop()) {
       if (!next.text) {
         ++seen.at(static_cast<std::size_t>(next.parts.at(0)->front() - 'a'));
@@ -117,9 +111,7 @@ TEST_F(SendQueueTest, EveryKeyGetsItsTurnOnASlowConnection) {
       }
     }
   }
-  for (const int count : seen) {
-    EXPECT_GE(count, 4);
-  }
+  for (const int count : seen) EXPECT_GE(count, 4);
 }
 
 TEST_F(SendQueueTest, AboveTheLimitTheOldestRecordsOfEarlierMessagesGo) {
@@ -144,9 +136,8 @@ TEST_F(SendQueueTest, AMessageAboveTheLimitReachesAReaderWhole) {
 
 TEST_F(SendQueueTest, WhatAStalledReaderKeepsIsTheLimitAndOneMessage) {
   for (std::uint32_t entry = 0; entry < 20; ++entry) {
-    for (std::uint16_t layer = 0; layer < 30; ++layer) {
+    for (std::uint16_t layer = 0; layer < 30; ++layer)
       queue_.push_record(record(layer, std::string(100, 'x'), entry), now_);
-    }
     queue_.end_message(now_);
     EXPECT_LE(queue_.bytes(), 1000U + 3000U);
   }
@@ -205,9 +196,8 @@ TEST_F(SendQueueTest, WhatWaitsForItsRateIsOnlyTheLatestThatIsKeptAnyway) {
 }
 
 TEST_F(SendQueueTest, TextsAreNeverDroppedButRefusedWhenTheyAloneAreTooMuch) {
-  for (const std::uint16_t layer : {1, 2, 3}) {  // the last is the newest message
+  for (const std::uint16_t layer : {1, 2, 3})  // the last is the newest message
     push(record(layer, std::string(300, 'r')), now_);
-  }
   ASSERT_TRUE(queue_.push_text(text(std::string(600, 't'))));
   EXPECT_EQ(queue_.dropped(), 1U);
   EXPECT_FALSE(queue_.push_text(text(std::string(401, 'u'))));
@@ -222,13 +212,10 @@ TEST_F(SendQueueTest, ARecordAboveAllLimitsIsStillSentAlone) {
 }
 
 TEST_F(SendQueueTest, BatchesStayBelowTheirSize) {
-  for (std::uint16_t layer = 0; layer < 7; ++layer) {
+  for (std::uint16_t layer = 0; layer < 7; ++layer)
     push(record(layer, std::string(100, 'x')), now_);
-  }
   std::vector<std::size_t> sizes;
-  for (const std::string& message : drain()) {
-    sizes.push_back(message.size());
-  }
+  for (const std::string& message : drain()) sizes.push_back(message.size());
   EXPECT_EQ(sizes, (std::vector<std::size_t>{200, 200, 200, 100}));
 }
 
@@ -285,9 +272,7 @@ class FakeSource : public TextSource {
  public:
   std::optional<SharedBytes> next() override {
     making_ = left > 0 && !made;
-    if (left == 0 || !made) {
-      return std::nullopt;
-    }
+    if (left == 0 || !made) return std::nullopt;
     --left;
     return text("made");
   }
@@ -357,9 +342,7 @@ TEST_F(SendQueueTest, PointsAndLayersAreChosen) {
 
 TEST_F(SendQueueTest, ARateHoldsBackAllButTheLatestOfAKey) {
   queue_.subscribe(paced(std::chrono::milliseconds(100)));
-  for (const char* bytes : {"1", "2", "3"}) {
-    push(record(1, bytes), now_);
-  }
+  for (const char* bytes : {"1", "2", "3"}) push(record(1, bytes), now_);
   push(record(2, "other"), now_);
   EXPECT_EQ(drain(), (std::vector<std::string>{"1other"}));
   EXPECT_FALSE(queue_.release_held(now_ + std::chrono::milliseconds(99)));
@@ -388,9 +371,8 @@ TEST_F(SendQueueTest, WhatWaitsForItsRateIsNotLostByANewSubscription) {
 
 TEST_F(SendQueueTest, AWindowStopsBinaryMessagesUntilTheyAreAcknowledged) {
   queue_.set_window(2);
-  for (std::uint16_t layer = 1; layer <= 4; ++layer) {
+  for (std::uint16_t layer = 1; layer <= 4; ++layer)
     push(record(layer, std::string(200, static_cast<char>('a' + layer))), now_);
-  }
   EXPECT_EQ(drain().size(), 2U);
   ASSERT_TRUE(queue_.push_text(text("texts pass")));
   EXPECT_EQ(drain(), (std::vector<std::string>{"texts pass"}));
@@ -404,9 +386,7 @@ TEST_F(SendQueueTest, AWindowStopsBinaryMessagesUntilTheyAreAcknowledged) {
 
 TEST_F(SendQueueTest, DataTextsTakeTurnsWithRecordsAndWaitForTheWindow) {
   queue_.set_window(1);
-  for (const char* bytes : {"d1", "d2"}) {
-    queue_.push_data("key", text(bytes));
-  }
+  for (const char* bytes : {"d1", "d2"}) queue_.push_data("key", text(bytes));
   push(record(1, std::string(200, 'a')), now_);
   push(record(2, std::string(200, 'b')), now_);
   ASSERT_TRUE(queue_.push_text(text("control")));
@@ -454,20 +434,16 @@ TEST(Subscription, LayersAreRangesInAnyOrder) {
     const auto parsed = parse_subscription({.layers = layers}, nullptr);
     return parsed.ok() && parsed.value().wants(record(layer, ""));
   };
-  for (const std::uint16_t layer : {1, 2, 4, 6, 9, 65535}) {
+  for (const std::uint16_t layer : {1, 2, 4, 6, 9, 65535})
     EXPECT_TRUE(wanted("65535,9,3-6,1-4,2", layer)) << layer;
-  }
-  for (const std::uint16_t layer : {0, 7, 8, 10}) {
+  for (const std::uint16_t layer : {0, 7, 8, 10})
     EXPECT_FALSE(wanted("65535,9,3-6,1-4,2", layer)) << layer;
-  }
   EXPECT_FALSE(parse_subscription({.layers = "1-65536"}, nullptr).ok());
   EXPECT_EQ(parse_subscription({.layers = "5,0-65535,7"}, nullptr).value().layers->size(), 1U);
 }
 
 TEST_F(SendQueueTest, DropsAreToldByEntry) {
-  for (int i = 0; i < 4; ++i) {
-    push(record(1, std::string(400, 'x'), 5), now_);
-  }
+  for (int i = 0; i < 4; ++i) push(record(1, std::string(400, 'x'), 5), now_);
   const Outgoing notice = queue_.pop();
   ASSERT_TRUE(notice.text);
   const auto params = nlohmann::json::parse(*notice.parts.front()).at("params");

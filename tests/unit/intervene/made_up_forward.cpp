@@ -86,9 +86,8 @@ std::vector<Made> all_places(const points::PlaceTable& places) {
       const points::Place& place = places.rows()[row];
       if (place.in_layers() != is_inside || place.holds_integers()) continue;
       const bool is_behind = row > places.layer_output();
-      if (is_inside || is_behind == (layer > 0)) {
+      if (is_inside || is_behind == (layer > 0))
         all.push_back(made_up(places, row, is_inside ? layer : 0));
-      }
     }
   }
   return all;
@@ -133,9 +132,8 @@ class Pass {
     const auto acting = engine_->begin({3, 0, 0, trace::Phase::kTrain}, tokens);
     at::Tensor loss = at::zeros({}, at::kDouble);
     std::uint64_t seed = 100;
-    for (const Made& place : all_places(context_.places())) {
+    for (const Made& place : all_places(context_.places()))
       loss = loss + meet(place, seed += 2, acting.get());
-    }
     loss.backward();
     if (acting != nullptr) acting->end();
   }
@@ -157,9 +155,8 @@ class Pass {
   }
 
   at::Tensor meet(const Made& place, std::uint64_t seed, trace::InterventionPass* acting) {
-    if (place.is_read_only && !(acting != nullptr && acting->reads(place.key))) {
+    if (place.is_read_only && !(acting != nullptr && acting->reads(place.key)))
       return at::zeros({}, at::kDouble);
-    }
     const at::Tensor leaf = part(random(place.shape, seed).to(context_.dtype), place.placement)
                                 .contiguous()
                                 .requires_grad_(true);

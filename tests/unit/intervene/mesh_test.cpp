@@ -139,11 +139,9 @@ std::map<std::string, std::string> ready_made() {
     std::ifstream file(entry.path());
     std::string text{std::istreambuf_iterator<char>(file), {}};
     for (const auto& [from, to] : {std::pair("when(prompts=\"*\")\n", ""),
-                                   std::pair("output[:, -1] = file", "output[0] = file")}) {
-      if (const auto at = text.find(from); at != std::string::npos) {
+                                   std::pair("output[:, -1] = file", "output[0] = file")})
+      if (const auto at = text.find(from); at != std::string::npos)
         text.replace(at, std::string_view(from).size(), to);
-      }
-    }
     programs[entry.path().stem()] = text;
   }
   return programs;
@@ -170,10 +168,9 @@ TEST(Programs, ChangeSomethingOrTheTestAboveSeesNothing) {
   for (const std::string& program : kPrograms) {
     const MadeUp changed = forward_and_backward(1, 8, program, at::kFloat);
     bool is_changed = false;
-    for (const auto& [place, tensor] : idle) {
+    for (const auto& [place, tensor] : idle)
       if (place != "positions" && place != "messages")
         is_changed = is_changed || !same_bits(tensor, changed.at(place));
-    }
     EXPECT_TRUE(is_changed) << program;
   }
 }

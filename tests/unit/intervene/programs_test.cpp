@@ -136,9 +136,8 @@ TEST(Programs, AFileIsReadOnceForAllLayersAndShapes) {
   run.apply("patch", "layers[layer].output += file(\"a\")[\"b\"]");
   EXPECT_EQ(run.reads(), 1);
   run.at_boundary(true);
-  for (const std::int64_t sequence : {5, 3}) {
+  for (const std::int64_t sequence : {5, 3})
     run.engine().begin({8, 0, 0, trace::Phase::kTrain}, at::zeros({4, sequence}, at::kLong))->end();
-  }
   EXPECT_EQ(run.reads(), 1);
 }
 
@@ -376,9 +375,8 @@ std::string refusal(const std::string& program, std::int64_t batch = 4, std::int
 TEST(Budget, APlaceOfAnySizeCanBeWritten) {
   for (const char* program :
        {"h = layers[1].output\nlayers[1].output = h + 2 * vector(\"evil\")[1]",
-        "layers[layer].output *= 0.9", "h = logits\nlogits = where(h > 3, 3.0, h)"}) {
+        "layers[layer].output *= 0.9", "h = logits\nlogits = where(h > 3, 3.0, h)"})
     EXPECT_EQ(refusal(program, 16, 1 << 18), "") << program;
-  }
 }
 
 TEST(Budget, OfTheElementsOfAValue) {
@@ -466,9 +464,8 @@ double saved_of(const std::string& expression) {
 
 // Of tensors without dims the larger dtype would win: 0.1 would make a float64 of a float32.
 TEST(Parameters, AndNumbersPromoteAsPythonNumbersDo) {
-  for (const char* factor : {"a", "2 * a / 2", "k", "b"}) {
+  for (const char* factor : {"a", "2 * a / 2", "k", "b"})
     EXPECT_EQ(saved_of(std::string("layers[1].output.mean() * ") + factor), 0.1F) << factor;
-  }
 }
 
 TEST(Parameters, AndNumbersAreFloat64AmongThemselves) {

@@ -36,9 +36,7 @@ std::string no_answer(std::uint64_t) {
 TEST(Channel, DropsTheOldestRecordsFirstAndCountsEach) {
   Channel channel(600, 1s);
   channel.push_text("event");
-  for (int i = 0; i < 4; ++i) {
-    channel.push_records(two_records());  // 256 bytes
-  }
+  for (int i = 0; i < 4; ++i) channel.push_records(two_records());  // 256 bytes
   EXPECT_EQ(channel.dropped(), 4U);
   const auto told = channel.take();
   ASSERT_TRUE(told && told->text);
@@ -67,9 +65,7 @@ TEST(Channel, AnswersEndWithTheConnectionThatAskedForThem) {
     channel.deliver(request(id));
     channel.push_answer(channel.poll(Clock::now()).at(0).id, answer);
   }
-  for (int i = 0; i < 9; ++i) {
-    channel.deliver({.id = 9, .body = protocol::CheckPlan{}});
-  }
+  for (int i = 0; i < 9; ++i) channel.deliver({.id = 9, .body = protocol::CheckPlan{}});
   channel.push_text("event");
   auto in_flight = channel.take();
   EXPECT_EQ(in_flight->bytes, "answer 7");
@@ -270,9 +266,7 @@ TEST(Channel, AFewChecksWaitAndMoreAreBusy) {
   Channel channel(10'000, 1s);
   channel.set_connected();
   channel.expect_checks();
-  for (std::uint64_t id = 1; id <= 9; ++id) {
-    channel.deliver(check(id));
-  }
+  for (std::uint64_t id = 1; id <= 9; ++id) channel.deliver(check(id));
   const auto refused = nlohmann::json::parse(channel.take()->bytes);
   EXPECT_EQ(refused.at("id"), 9);
   EXPECT_EQ(refused.at("error").at("code"), "busy");

@@ -51,9 +51,8 @@ TEST(Mesh, OrderIsMegatrons) {
 }
 
 TEST(Mesh, RankAndCoordinatesAreInverse) {
-  for (int rank = 0; rank < kShape.world_size(); ++rank) {
+  for (int rank = 0; rank < kShape.world_size(); ++rank)
     EXPECT_EQ(rank_of(kShape, coordinates_of(kShape, rank)), rank);
-  }
 }
 
 TEST(Mesh, OutsideIsACheck) {

@@ -37,9 +37,8 @@ BuildContext context_of(const comm::ProcessGroup& group) {
 void add_gradients(Results& results, const std::vector<Parameter>& parameters,
                    const comm::ProcessGroup& group) {
   train::GradientReducer(parameters, group, comm::ProcessGroup()).reduce();
-  for (const Parameter& parameter : parameters) {
+  for (const Parameter& parameter : parameters)
     results[parameter.name] = gather_full(parameter.local.grad(), parameter.placement, group);
-  }
 }
 
 // Runs on `ranks` threads; what rank 0 got.
@@ -205,26 +204,27 @@ TEST(DropoutFactors, DependOnKeyAndStreamAndKeepTheMean) {
 
 TEST(GradientReducer, NormCountsEveryNumberOnceAndClipsLikePyTorch) {
   for (const int ranks : {1, 2, 4, 8}) {
-    comm::run_local(ranks, [&](const comm::ProcessGroup& group) {
-      const Parameter cut =
-          make_parameter(context_of(group), "w", {48, 5},
-                         mesh::Placement::shard(0, qkv_segments(eight_heads_of_four(2), ranks)),
-                         Init::kNormal, 1.0);
-      const Parameter whole =
-          make_parameter(context_of(group), "b", {7}, mesh::Placement::replicate(), Init::kOnes);
-      for (const Parameter& parameter : {cut, whole}) {
-        parameter.local.mutable_grad() = parameter.local.detach().clone();
-      }
-      const train::GradientReducer reducer({cut, whole}, group, comm::ProcessGroup());
-      const at::Tensor full =
-          make_parameter({comm::ProcessGroup(), 11, at::kDouble, at::kDouble}, "w", {48, 5},
-                         mesh::Placement::replicate(), Init::kNormal, 1.0)
-              .local;
-      const double expected = std::sqrt(full.detach().square().sum().item<double>() + 7.0);
-      EXPECT_NEAR(reducer.norm(), expected, 1e-12 * expected);
-      reducer.clip(expected, 0.5 * expected);
-      EXPECT_NEAR(reducer.norm(), 0.5 * expected, 1e-6);
-    });
+    comm::run_local(
+        ranks,
+        [&](const comm::ProcessGroup& group) {
+          const Parameter cut =
+              make_parameter(context_of(group), "w", {48, 5},
+                             mesh::Placement::shard(0, qkv_segments(eight_heads_of_four(2), ranks)),
+                             Init::kNormal, 1.0);
+          const Parameter whole = make_parameter(context_of(group), "b", {7},
+                                                 mesh::Placement::replicate(), Init::kOnes);
+          for (const Parameter& parameter : {cut, whole})
+            parameter.local.mutable_grad() = parameter.local.detach().clone();
+          const train::GradientReducer reducer({cut, whole}, group, comm::ProcessGroup());
+          const at::Tensor full =
+              make_parameter({comm::ProcessGroup(), 11, at::kDouble, at::kDouble}, "w", {48, 5},
+                             mesh::Placement::replicate(), Init::kNormal, 1.0)
+                  .local;
+          const double expected = std::sqrt(full.detach().square().sum().item<double>() + 7.0);
+          EXPECT_NEAR(reducer.norm(), expected, 1e-12 * expected);
+          reducer.clip(expected, 0.5 * expected);
+          EXPECT_NEAR(reducer.norm(), 0.5 * expected, 1e-6);
+        });
   }
 }
 

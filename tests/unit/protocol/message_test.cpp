@@ -132,13 +132,11 @@ json described(const Message& message) {
     return {
         {"form", "notification"}, {"event", notification->event}, {"params", notification->params}};
   }
-  if (const auto* malformed = std::get_if<Malformed>(&message)) {
+  if (const auto* malformed = std::get_if<Malformed>(&message))
     return {{"form", "malformed"}, {"id", malformed->id}};
-  }
   const auto& answer = std::get<Answer>(message);
-  if (const auto* result = std::get_if<json>(&answer.outcome)) {
+  if (const auto* result = std::get_if<json>(&answer.outcome))
     return {{"form", "result"}, {"id", answer.id}, {"result", *result}};
-  }
   const auto& error = std::get<base::Error>(answer.outcome);
   return {{"form", "error"},
           {"id", answer.id},
@@ -151,16 +149,13 @@ json described(const Message& message) {
 
 // The same message written again.
 std::string encoded(const Message& message) {
-  if (const auto* request = std::get_if<Request>(&message)) {
+  if (const auto* request = std::get_if<Request>(&message))
     return encode_request(request->id, request->method, request->params);
-  }
-  if (const auto* notification = std::get_if<Notification>(&message)) {
+  if (const auto* notification = std::get_if<Notification>(&message))
     return encode_notification(notification->event, notification->params);
-  }
   const auto& answer = std::get<Answer>(message);
-  if (const auto* result = std::get_if<json>(&answer.outcome)) {
+  if (const auto* result = std::get_if<json>(&answer.outcome))
     return encode_result(answer.id, *result);
-  }
   return encode_error(answer.id, std::get<base::Error>(answer.outcome));
 }
 
@@ -171,14 +166,12 @@ TEST(MessageGolden, Version1IsReadAndWritten) {
   for (json expected : golden.at("messages")) {
     const std::string text = expected.at("text");
     expected.erase("text");
-    if (expected.contains("params") && expected.at("params").is_null()) {
+    if (expected.contains("params") && expected.at("params").is_null())
       expected.at("params") = json::object();
-    }
     const Message message = parse_message(text);
     EXPECT_EQ(described(message), expected) << text;
-    if (!std::holds_alternative<Malformed>(message)) {
-      EXPECT_EQ(described(parse_message(encoded(message))), expected) << text;
-    }
+    if (std::holds_alternative<Malformed>(message)) continue;
+    EXPECT_EQ(described(parse_message(encoded(message))), expected) << text;
   }
   EXPECT_GT(golden.at("messages").size(), 75U);
 }

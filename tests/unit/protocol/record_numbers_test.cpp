@@ -57,13 +57,12 @@ TEST(RecordNumbers, EveryHalfIsItsNumber) {
     const int exponent = static_cast<int>(bits >> 10U & 31U);
     const double fraction = (bits & 1023U) / 1024.0;
     const double value = half_value(static_cast<std::uint16_t>(bits));
-    if (exponent == 31) {
+    if (exponent == 31)
       EXPECT_TRUE(fraction == 0 ? value == sign * INFINITY : std::isnan(value)) << bits;
-    } else if (exponent == 0) {
+    else if (exponent == 0)
       EXPECT_EQ(value, sign * fraction * std::pow(2.0, -14)) << bits;
-    } else {
+    else
       EXPECT_EQ(value, sign * (1 + fraction) * std::pow(2.0, exponent - 15)) << bits;
-    }
   }
 }
 

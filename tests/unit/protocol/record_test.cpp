@@ -58,9 +58,7 @@ TEST(Crc32c, KnowsTheStandardCheckValue) {
 
 TEST(Crc32c, BothWaysAgreeAtEveryLengthAndAlignment) {
   std::string text(100, '\0');
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    text[i] = static_cast<char>(i * 37 + 11);
-  }
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 37 + 11);
   for (std::size_t from = 0; from < 9; ++from) {
     for (std::size_t size = 0; from + size <= text.size(); ++size) {
       const auto part = bytes_of(std::string_view(text).substr(from, size));
@@ -110,9 +108,8 @@ TEST(Record, EveryFlippedByteOfHeaderAndPayloadIsFound) {
 
 TEST(Record, EveryTruncationIsFound) {
   const std::string good = small_record();
-  for (std::size_t size = 0; size < good.size(); ++size) {
+  for (std::size_t size = 0; size < good.size(); ++size)
     EXPECT_FALSE(read_record(std::string_view(good).substr(0, size)).ok()) << "size " << size;
-  }
 }
 
 TEST(Record, PayloadCrcIsLeftAloneWhenOnlyTheHeaderIsAsked) {

@@ -41,9 +41,8 @@ class BoundTest : public RecorderTest {
 };
 
 void wait_for(const Recorder& recorder, std::uint64_t records) {
-  while (recorder.counters().records + recorder.counters().dropped < records) {
+  while (recorder.counters().records + recorder.counters().dropped < records)
     std::this_thread::yield();
-  }
 }
 
 TEST_F(BoundTest, EventsThatAreDataGoWithTheOldestFrames) {
@@ -55,9 +54,7 @@ TEST_F(BoundTest, EventsThatAreDataGoWithTheOldestFrames) {
       add(*recorder, make_record(step, 7, 1, 100'000));
       recorder->add_event(saved(step, 100'000));
     }
-    for (std::uint64_t step = 41; step <= 100; ++step) {
-      recorder->add_event(saved(step, 100'000));
-    }
+    for (std::uint64_t step = 41; step <= 100; ++step) recorder->add_event(saved(step, 100'000));
   }
   Recording recording = reader();
   EXPECT_EQ(recording.events({.limit = 9}).size(), 1U) << "the audit trail stays";
@@ -98,9 +95,7 @@ TEST_F(BoundTest, ScalarsTakeHalfOfTheBoundAtMost) {
     const auto recorder = start([](RecorderOptions& options) { options.max_bytes = kMax; });
     for (std::uint64_t step = 1; step <= kSteps; ++step) {
       json params = {{"step", step}};
-      for (int name = 0; name < 30; ++name) {
-        params["number_" + std::to_string(name)] = name;
-      }
+      for (int name = 0; name < 30; ++name) params["number_" + std::to_string(name)] = name;
       recorder->add_step(kRun, params, step);
       add(*recorder, make_record(step, 7, 1, 1000));
     }
@@ -132,9 +127,8 @@ TEST_F(BoundTest, TheFileStaysAtItsBoundWhileAReaderHoldsItOpen) {
     ASSERT_EQ(reads.execAndGet("SELECT count(*) FROM frames").getInt(), 1);
     for (std::uint64_t step = 2; step <= kSteps; ++step) {
       add(*recorder, make_record(step, 7, 1, 100'000));
-      if (step % 40 == 0) {  // each commit of scalars makes the log longer
+      if (step % 40 == 0)  // each commit of scalars makes the log longer
         recorder->add_step(kRun, {{"step", step}, {"loss", 1.5}}, step);
-      }
       wait_for(*recorder, step);
       ASSERT_LE(fs::file_size(path()), kMax);
       ASSERT_LE(log_bytes(), kMax / 2) << "step " << step;
@@ -161,23 +155,18 @@ TEST_F(BoundTest, TracedRecordsGoBeforeThoseOfPromptsAndAnEventNever) {
     for (std::uint64_t step = 1; step <= 90; ++step) {
       recorder->add_event({.run = kRun, .step = step, .kind = "log", .detail = {}});
       add(*recorder, make_record(step, 7, 1, 100'000));
-      if (step <= 10) {
-        add(*recorder, make_record(step, 7, 1, 100'000, 1));
-      }
+      if (step <= 10) add(*recorder, make_record(step, 7, 1, 100'000, 1));
     }
   }
   const auto few = steps_and_sets();
-  for (int step = 1; step <= 10; ++step) {
-    EXPECT_TRUE(few.contains({step, 1})) << step;
-  }
+  for (int step = 1; step <= 10; ++step) EXPECT_TRUE(few.contains({step, 1})) << step;
   EXPECT_FALSE(few.contains({1, 0}));
   EXPECT_TRUE(few.contains({90, 0}));
   EXPECT_EQ(reader().events({.limit = 1000}).size(), 90U);
   {
     const auto recorder = start_bounded(kMax);
-    for (std::uint64_t step = 91; step <= 200; ++step) {
+    for (std::uint64_t step = 91; step <= 200; ++step)
       add(*recorder, make_record(step, 7, 1, 100'000, 1));
-    }
   }
   const auto many = steps_and_sets();
   EXPECT_FALSE(many.contains({1, 1})) << "the oldest of prompts go once no traced ones are left";
@@ -189,9 +178,8 @@ TEST_F(BoundTest, TracedRecordsGoBeforeThoseOfPromptsAndAnEventNever) {
 TEST_F(BoundTest, AStepThatIsLargerThanTheFileIsLeftOutInPart) {
   constexpr std::uint64_t kMax = 2 << 20;
   const auto recorder = start_bounded(kMax);
-  for (std::uint16_t layer = 1; layer <= 40; ++layer) {
+  for (std::uint16_t layer = 1; layer <= 40; ++layer)
     add(*recorder, make_record(1, 7, layer, 100'000));
-  }
   wait_for(*recorder, 40);
   EXPECT_GT(recorder->counters().dropped, 20U);
   add(*recorder, make_record(2, 7, 1, 100'000));
@@ -203,9 +191,7 @@ TEST_F(BoundTest, AStepThatIsLargerThanTheFileIsLeftOutInPart) {
 
 // Scalars of a loss with a peak, a pit and one NaN.
 double loss_at(std::uint64_t step) {
-  if (step == 777) {
-    return std::numeric_limits<double>::quiet_NaN();
-  }
+  if (step == 777) return std::numeric_limits<double>::quiet_NaN();
   return step == 1234 ? 100.0 : step == 4321 ? -100.0 : 5.0 + std::sin(static_cast<double>(step));
 }
 
@@ -214,9 +200,8 @@ TEST_F(BoundTest, ThinnedScalarsKeepTheirEndsAndExtremes) {
   constexpr std::uint64_t kSteps = 60'000;
   {
     const auto recorder = start_bounded(kMax);
-    for (std::uint64_t step = 1; step <= kSteps; ++step) {
+    for (std::uint64_t step = 1; step <= kSteps; ++step)
       recorder->add_step(kRun, {{"step", step}, {"loss", loss_at(step)}, {"lr", 0.5}}, step);
-    }
   }
   EXPECT_LE(fs::file_size(path()), kMax);
   const auto rows = reader().steps(kRun, 0, kSteps, kSteps);
@@ -231,9 +216,8 @@ TEST_F(BoundTest, ThinnedScalarsKeepTheirEndsAndExtremes) {
     }
   }
   for (const std::uint64_t step : {std::uint64_t{1}, std::uint64_t{777}, std::uint64_t{1234},
-                                   std::uint64_t{4321}, kSteps - 1, kSteps}) {
+                                   std::uint64_t{4321}, kSteps - 1, kSteps})
     EXPECT_TRUE(steps.contains(step)) << step;
-  }
   std::uint64_t before = 0;
   for (const std::uint64_t step : steps) {
     EXPECT_LT(step - before, 1000U) << "no long part without values";
@@ -248,9 +232,8 @@ TEST_F(BoundTest, AKeptFileHasNoBoundAndStaysKept) {
     EXPECT_EQ(recorder->max_bytes(), kMax);
     recorder->keep_all();
     EXPECT_EQ(recorder->max_bytes(), 0U);
-    for (std::uint64_t step = 1; step <= 20; ++step) {
+    for (std::uint64_t step = 1; step <= 20; ++step)
       add(*recorder, make_record(step, 7, 1, 100'000));
-    }
   }
   EXPECT_EQ(steps_and_sets().size(), 20U);
   EXPECT_TRUE(reader().is_kept());

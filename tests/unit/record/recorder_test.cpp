@@ -146,9 +146,8 @@ TEST_F(RecorderTest, EventsThatAreDataAreAskedForByTheirKind) {
   EXPECT_EQ(recording.events({.limit = 9, .max_bytes = 2100, .kind = "saved"}).size(), 2U);
   EXPECT_EQ(recording.events({.limit = 9, .max_bytes = 1, .kind = "saved"}).size(), 1U);
   std::string kinds;
-  for (const TrainerEvent& event : recording.trainer_events(kRun)) {
+  for (const TrainerEvent& event : recording.trainer_events(kRun))
     kinds += std::to_string(event.step) + event.kind.front();
-  }
   EXPECT_EQ(kinds, "1i1s1a2s2a3s3a");
   EXPECT_EQ(recording.event_detail(1), (json{{"a", 1}}));
   EXPECT_EQ(recording.event_detail(99), json());
@@ -174,10 +173,9 @@ TEST_F(RecorderTest, StepsAndAuditLinesAreBoundedWhereTheDiskDoesNotAnswer) {
   constexpr std::size_t kMost = 100'000;
   const auto recorder =
       start([](RecorderOptions& options) { options.commit_interval = std::chrono::hours(1); });
-  recorder->add_event(saved(1, 2000));                   // has a bound of its own
-  for (std::uint64_t step = 2; step <= kMost; ++step) {  // the run itself waits, too
+  recorder->add_event(saved(1, 2000));                 // has a bound of its own
+  for (std::uint64_t step = 2; step <= kMost; ++step)  // the run itself waits, too
     recorder->add_step(kRun, {{"step", step}, {"loss", 1.5}}, 1);
-  }
   EXPECT_EQ(recorder->counters().dropped_lines, 0U);
   recorder->add_event({.run = kRun, .step = 1, .kind = "log", .detail = {}});
   EXPECT_EQ(recorder->counters().dropped_lines, 1U);
@@ -199,9 +197,8 @@ TEST_F(RecorderTest, OfEachKeyTheLatestRecordOfAPlan) {
   {
     const auto recorder = start();
     for (const auto& [step, plan, entry] :
-         {std::tuple{1, 1, 0}, {2, 1, 0}, {2, 1, 1}, {3, 2, 0}, {4, 2, 0}, {3, 2, 0}}) {
+         {std::tuple{1, 1, 0}, {2, 1, 0}, {2, 1, 1}, {3, 2, 0}, {4, 2, 0}, {3, 2, 0}})
       add(*recorder, made(step, plan, entry));
-    }
   }
   Recording recording = reader();
   const auto ids = [&](std::uint64_t last_step, std::optional<std::uint32_t> plan) {
@@ -229,11 +226,9 @@ TEST_F(RecorderTest, FilterByPointLayerAndStep) {
       options.filter.every = 2;
     });
     for (std::uint64_t step = 1; step <= 4; ++step) {
-      for (const std::uint16_t point : {4, 7}) {
-        for (std::uint16_t layer = 0; layer <= 3; ++layer) {
+      for (const std::uint16_t point : {4, 7})
+        for (std::uint16_t layer = 0; layer <= 3; ++layer)
           add(*recorder, make_record(step, point, layer));
-        }
-      }
     }
   }
   Recording recording = reader();
@@ -248,9 +243,7 @@ TEST_F(RecorderTest, AFullQueueDropsTheOldestAndCounts) {
     options.queue_bytes = 1000;
     options.commit_interval = std::chrono::hours(1);
   });
-  for (std::uint64_t step = 1; step <= 10; ++step) {
-    add(*recorder, make_record(step, 7, 1, 300));
-  }
+  for (std::uint64_t step = 1; step <= 10; ++step) add(*recorder, make_record(step, 7, 1, 300));
   EXPECT_EQ(recorder->counters().dropped, 8U);
   recorder->finish();
   EXPECT_EQ(recorder->counters().records, 2U);
@@ -267,9 +260,7 @@ TEST_F(RecorderTest, HistoryIsReadWhileItIsWritten) {
       options.vfs = vfs;
     });
     add(*recorder, make_record(1, 7, 1));
-    while (recorder->counters().records < 1) {
-      std::this_thread::yield();
-    }
+    while (recorder->counters().records < 1) std::this_thread::yield();
     std::promise<std::size_t> seen;
     recorder->read(
         [&](Recording& recording) { seen.set_value(steps_and_layers(recording, {}).size()); });
@@ -280,9 +271,7 @@ TEST_F(RecorderTest, HistoryIsReadWhileItIsWritten) {
 TEST_F(RecorderTest, AReaderThatIsStillOpenLeavesTheFileWhole) {
   const auto recorder = start();
   add(*recorder, make_record(1, 7, 1));
-  while (recorder->counters().records < 1) {
-    std::this_thread::yield();
-  }
+  while (recorder->counters().records < 1) std::this_thread::yield();
   Recording open = reader();
   EXPECT_EQ(open.count_frames(kRun), 1U);
   add(*recorder, make_record(2, 7, 1));
@@ -329,9 +318,7 @@ TEST_F(RecorderTest, WhatWasAskedIsLetGoByTheEnd) {
 TEST_F(RecorderTest, NobodyElseReadsTheFileOrWhatStandsBesideIt) {
   const auto recorder = start();
   add(*recorder, make_record(1, 7, 1));
-  while (recorder->counters().records < 1) {
-    std::this_thread::yield();
-  }
+  while (recorder->counters().records < 1) std::this_thread::yield();
   std::size_t files = 0;
   for (const auto& file : fs::directory_iterator(folder_)) {
     const fs::perms all = file.status().permissions();

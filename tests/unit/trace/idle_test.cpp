@@ -114,25 +114,29 @@ class Loop {
 };
 
 TEST(IdleTracer, AllocatesNothingAndSendsNothing) {
-  comm::run_local(2, [](const comm::ProcessGroup& group) {
-    Loop loop(group);
-    const std::size_t before = allocations;
-    for (std::int64_t number = 1; number <= 10; ++number) loop.step(number);
-    EXPECT_EQ(allocations - before, 0U);
-    EXPECT_EQ(loop.traffic->messages(), 0);
-    EXPECT_EQ(loop.rows_asked_for, 0);
-  });
+  comm::run_local(
+      2,
+      [](const comm::ProcessGroup& group) {
+        Loop loop(group);
+        const std::size_t before = allocations;
+        for (std::int64_t number = 1; number <= 10; ++number) loop.step(number);
+        EXPECT_EQ(allocations - before, 0U);
+        EXPECT_EQ(loop.traffic->messages(), 0);
+        EXPECT_EQ(loop.rows_asked_for, 0);
+      });
 }
 
 TEST(IdleTracer, StepsThatAPlanLeavesOutCostAsLittle) {
-  comm::run_local(2, [](const comm::ProcessGroup& group) {
-    Loop loop(group);
-    loop.watch(R"({"entries": [{"point": "HiddenStates", "every": 100}]})");
-    const std::size_t before = allocations;
-    for (std::int64_t number = 1; number <= 10; ++number) loop.step(number);
-    EXPECT_EQ(allocations - before, 0U);
-    EXPECT_EQ(loop.traffic->messages(), 0);
-  });
+  comm::run_local(
+      2,
+      [](const comm::ProcessGroup& group) {
+        Loop loop(group);
+        loop.watch(R"({"entries": [{"point": "HiddenStates", "every": 100}]})");
+        const std::size_t before = allocations;
+        for (std::int64_t number = 1; number <= 10; ++number) loop.step(number);
+        EXPECT_EQ(allocations - before, 0U);
+        EXPECT_EQ(loop.traffic->messages(), 0);
+      });
 }
 
 TEST(IdlePrograms, OfOtherStepsAllocateNothing) {
@@ -149,23 +153,24 @@ TEST(IdlePrograms, OfOtherStepsAllocateNothing) {
   engine.install(true);
   const at::Tensor tokens = at::zeros({2, 4}, at::kLong);
   const std::size_t before = allocations;
-  for (std::int64_t number = 1; number <= 10; ++number) {
+  for (std::int64_t number = 1; number <= 10; ++number)
     EXPECT_EQ(engine.begin({.step = number}, tokens), nullptr);
-  }
   EXPECT_EQ(allocations - before, 0U);
   EXPECT_NE(engine.begin({.step = 100}, tokens), nullptr);
 }
 
 TEST(WatchingTracer, SendsOneGatherForAllPointsOfAForward) {
-  comm::run_local(2, [](const comm::ProcessGroup& group) {
-    Loop loop(group);
-    loop.watch(R"({"entries": [{"point": "HiddenStates"}, {"point": "RawAttentionScore"},
+  comm::run_local(
+      2,
+      [](const comm::ProcessGroup& group) {
+        Loop loop(group);
+        loop.watch(R"({"entries": [{"point": "HiddenStates"}, {"point": "RawAttentionScore"},
                                {"point": "HiddenStates", "compressor": {"kind": "stats"}}]})");
-    for (std::int64_t number = 1; number <= 5; ++number) loop.step(number);
-    EXPECT_EQ(loop.traffic->gathers, 5);
-    EXPECT_EQ(loop.traffic->messages(), 10) << "and the comparison of the layouts";
-    EXPECT_EQ(loop.rows_asked_for, 5 * kLayers);
-  });
+        for (std::int64_t number = 1; number <= 5; ++number) loop.step(number);
+        EXPECT_EQ(loop.traffic->gathers, 5);
+        EXPECT_EQ(loop.traffic->messages(), 10) << "and the comparison of the layouts";
+        EXPECT_EQ(loop.rows_asked_for, 5 * kLayers);
+      });
 }
 
 }  // namespace

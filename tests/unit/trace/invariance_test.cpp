@@ -99,12 +99,10 @@ std::shared_ptr<const Plan> plan_of(const points::Place& point, const PlanContex
   const auto add = [&](json entry) {
     if (parse_plan({{"entries", {entry}}}, about, 1)) entries.push_back(std::move(entry));
   };
-  for (const json& compressor : kCompressors) {
+  for (const json& compressor : kCompressors)
     add({{"point", point.name}, {"rows", 0}, {"compressor", compressor}, {"dtype", "f64"}});
-  }
-  for (const char* dtype : {"f32", "bf16", "f16", "u8"}) {
+  for (const char* dtype : {"f32", "bf16", "f16", "u8"})
     add({{"point", point.name}, {"rows", 0}, {"dtype", dtype}});
-  }
   auto plan = parse_plan({{"entries", entries}}, about, 1);
   if (!plan) throw std::runtime_error(to_string(plan.error()));
   return std::make_shared<const Plan>(std::move(plan).value());
@@ -138,9 +136,8 @@ std::vector<std::vector<Sent>> watch(int ranks, const config::ModelConfig& model
       tracer.set_plan(plan_of(point, about));
       Pass pass = tracer.begin({});
       at::Tensor local = logical(point);
-      if (point.placement.kind == mesh::Placement::Kind::kShard) {
+      if (point.placement.kind == mesh::Placement::Kind::kShard)
         local = comm::take_shard(local, point.placement, group.rank(), ranks);
-      }
       pass.capture(about.places->key(row, point.first_layer), local);
       pass.end_forward();
       pass.finish();
@@ -164,9 +161,7 @@ TEST_P(InvarianceOf, EveryPointAndCompressorSendsTheBytesOfOneRank) {
   std::size_t records = 0;
   for (const auto& of_point : whole) records += of_point.size();
   EXPECT_GE(records, 28U * 10U);
-  for (const int ranks : {2, 4, 8}) {
-    EXPECT_TRUE(watch(ranks, model) == whole) << ranks << " ranks";
-  }
+  for (const int ranks : {2, 4, 8}) EXPECT_TRUE(watch(ranks, model) == whole) << ranks << " ranks";
 }
 
 std::string name_of(const testing::TestParamInfo<Shape>& tested) {

@@ -67,9 +67,8 @@ inline at::Tensor shard_of(const at::Tensor& whole, const mesh::Placement& place
                            int ranks) {
   if (placement.kind == mesh::Placement::Kind::kReplicate) return whole;
   std::vector<at::Tensor> parts;
-  for (const mesh::Interval& at : intervals_of_rank(placement, rank, ranks)) {
+  for (const mesh::Interval& at : intervals_of_rank(placement, rank, ranks))
     parts.push_back(whole.narrow(placement.dim, at.begin, at.end - at.begin));
-  }
   return at::cat(parts, placement.dim);
 }
 
@@ -108,9 +107,8 @@ inline std::shared_ptr<const Compressor> parsed(json text, const LogicalShape& s
 /// A column for each captured line; -1 for some.
 inline std::vector<std::int64_t> targets_of(const LogicalShape& shape) {
   std::vector<std::int64_t> targets;
-  for (std::int64_t i = 0; i < shape.rows * shape.captured_lines(); ++i) {
+  for (std::int64_t i = 0; i < shape.rows * shape.captured_lines(); ++i)
     targets.push_back(i % 5 == 4 ? -1 : 7919 * i % shape.features);
-  }
   return targets;
 }
 
@@ -141,9 +139,8 @@ inline at::Tensor traced_on(const at::Tensor& whole, const Layout& layout, int r
                             const Traced& wanted) {
   const mesh::Placement placement = layout.on(ranks);
   std::vector<at::Tensor> locals;
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = 0; rank < ranks; ++rank)
     locals.push_back(shard_of(whole, placement, rank, ranks));
-  }
   return traced(locals, logical_shape(whole, placement, ranks, wanted), wanted.compressor);
 }
 

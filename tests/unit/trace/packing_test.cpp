@@ -121,11 +121,9 @@ TEST(Packing, IsTheSameBitForBitHoweverColumnsAreCut) {
 }
 
 TEST(Packing, IsTheSameBitForBitForAllShards) {
-  for (const std::int64_t lines : {1, 7, 64, 96}) {
-    for (const std::int64_t features : {768, 1000}) {
+  for (const std::int64_t lines : {1, 7, 64, 96})
+    for (const std::int64_t features : {768, 1000})
       expect_invariant({"lines", 1, {lines}, 0}, lines, features, {});
-    }
-  }
 }
 
 TEST(Packing, IsTheSameBitForBitForEveryNumberOfLinesAndColumns) {

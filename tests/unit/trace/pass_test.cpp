@@ -109,9 +109,7 @@ TEST(Pass, ThatIsDroppedLeavesNothingToTheNextOne) {
     {
       Pass first = tracer.begin({.step = 1});
       Pass second = tracer.begin({.step = 2});
-      for (Pass* pass : {&first, &second}) {
-        pass->capture(key_of("MLP1", 1), at::ones({4, 5, 168}));
-      }
+      for (Pass* pass : {&first, &second}) pass->capture(key_of("MLP1", 1), at::ones({4, 5, 168}));
       // The gather of the second one is under way.
       second.end_forward();
     }

@@ -76,9 +76,8 @@ TEST(Plan, TakesTheFirstForwardOfAnEvaluationOrAll) {
                   "eval_forwards: the entry takes no evaluation; add \"eval\" to phases"),
         std::pair(R"({"entries": [{"point": "QKV", "prompts": "probes",
                                    "eval_forwards": "all"}]})",
-                  "eval_forwards: does not go with prompts")}) {
+                  "eval_forwards: does not go with prompts")})
     EXPECT_THAT(to_string(parse(text).error()), testing::HasSubstr(message)) << text;
-  }
 }
 
 TEST(Plan, RefusesWhatDoesNotFitAndNamesIt) {
@@ -250,17 +249,15 @@ TEST(Plan, ExpressionWithMoreDimsThanARecordIsRefused) {
                         {"compressor", {{"kind", "tile"}, {"tiles", 1}, {"method", method}}}};
     const auto plan = parse_plan({{"entries", {entry}}}, context(), 1);
     EXPECT_EQ(plan.ok(), std::string(told).empty()) << method;
-    if (!plan) {
-      EXPECT_THAT(to_string(plan.error()), testing::HasSubstr(told));
-    }
+    if (plan) continue;
+    EXPECT_THAT(to_string(plan.error()), testing::HasSubstr(told));
   }
 }
 
 TEST(Plan, EntryLimitExceeded) {
   json text = {{"entries", json::array()}};
-  for (std::size_t i = 0; i <= PlanLimits{}.max_entries; ++i) {
+  for (std::size_t i = 0; i <= PlanLimits{}.max_entries; ++i)
     text["entries"].push_back({{"point", "QKV"}});
-  }
   EXPECT_THAT(to_string(parse_plan(text, context(), 1).error()),
               testing::HasSubstr("65 entries are more than 64"));
 }

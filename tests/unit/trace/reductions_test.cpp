@@ -26,11 +26,9 @@ std::vector<float> normal_lines(std::int64_t lines) {
 
 template <typename Visit>
 void for_each(const Lines<float>& numbers, Visit&& visit) {
-  for (std::int64_t line = 0; line < numbers.lines; ++line) {
-    for (std::int64_t i = 0; i < numbers.width; ++i) {
+  for (std::int64_t line = 0; line < numbers.lines; ++line)
+    for (std::int64_t i = 0; i < numbers.width; ++i)
       visit(line, i, numbers.data[line * numbers.stride + i]);
-    }
-  }
 }
 
 void expect_exponents(const Lines<float>& numbers) {
@@ -44,11 +42,9 @@ void expect_exponents(const Lines<float>& numbers) {
 TEST(Reductions, ExponentsAreCounted) {
   std::vector<float> numbers = normal_lines(64);
   const auto all_shapes = [&] {
-    for (const std::int64_t lines : {0, 1, 3, 64}) {
-      for (const std::int64_t width : {0, 1, 31, 32, 33, 64}) {
+    for (const std::int64_t lines : {0, 1, 3, 64})
+      for (const std::int64_t width : {0, 1, 31, 32, 33, 64})
         expect_exponents({numbers.data(), kStride, lines, width});
-      }
-    }
   };
   all_shapes();
   for (std::size_t i = 0; i < numbers.size(); i += 3) numbers[i] = i % 2 == 0 ? 0.0f : -0.0f;
@@ -62,9 +58,8 @@ TEST(Reductions, ExponentsAreCounted) {
 
 TEST(Reductions, ExponentsOfManySizesAreCounted) {
   std::vector<float> numbers(64 * kStride);
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
+  for (std::size_t i = 0; i < numbers.size(); ++i)
     numbers[i] = std::ldexp(1.5f, static_cast<int>(i % 250) - 125);
-  }
   expect_exponents({numbers.data(), kStride, 64, 64});
   std::vector<float> equal(64 * 64, 0.75f);
   expect_exponents({equal.data(), 64, 64, 64});

@@ -43,9 +43,8 @@ std::vector<Record> watch(int ranks, std::int64_t groups, const json& plan, at::
         const points::PlaceKey place = key_of(name, layer);
         const points::Place& point = about.places->rows()[place.row];
         at::Tensor local = logical(place, point.features, dtype);
-        if (point.placement.kind == mesh::Placement::Kind::kShard) {
+        if (point.placement.kind == mesh::Placement::Kind::kShard)
           local = comm::take_shard(local, point.placement, group.rank(), ranks);
-        }
         pass.capture(place, local);
       }
     }
@@ -374,9 +373,8 @@ TEST(Tracer, AnEntryThatTakesTooLongOnAnyRankIsSwitchedOff) {
     pass.capture(key_of("MLP2", 1), at::ones({4, 5, 64}));
     pass.end_forward();
     pass.finish();
-    if (group.rank() == 0) {
-      EXPECT_THAT(tracer.take_switched_off(), testing::ElementsAre(0u));
-    }
+    if (group.rank() != 0) return;
+    EXPECT_THAT(tracer.take_switched_off(), testing::ElementsAre(0u));
   });
   ASSERT_EQ(collector.events.size(), 1u);
   EXPECT_THAT(collector.events[0].second["message"].get<std::string>(),
@@ -388,12 +386,11 @@ TEST(Tracer, WatchingLeavesGradientsAlone) {
   const auto gradient = [&](bool watched) {
     Collector collector;
     Tracer tracer(about, {}, comm::ProcessGroup(), &collector);
-    if (watched) {
+    if (watched)
       tracer.set_plan(plan_of(
           {{"entries",
             {{{"point", "HiddenStates"}}, {{"point", "HiddenStates"}, {"direction", "gradient"}}}}},
           about));
-    }
     at::Tensor x = logical(key_of("HiddenStates", 1), 64, at::kFloat).set_requires_grad(true);
     Pass pass = tracer.begin({1, 0, 0, Phase::kTrain});
     const at::Tensor y = x.exp();

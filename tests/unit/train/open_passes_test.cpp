@@ -214,9 +214,8 @@ void expect_same(const Left& found, const Left& wanted) {
   EXPECT_EQ(found.reports, wanted.reports);
   EXPECT_EQ(found.saved, wanted.saved);
   ASSERT_EQ(found.gradients.size(), wanted.gradients.size());
-  for (std::size_t i = 0; i < wanted.gradients.size(); ++i) {
+  for (std::size_t i = 0; i < wanted.gradients.size(); ++i)
     EXPECT_TRUE(at::equal(found.gradients[i], wanted.gradients[i])) << "parameter " << i;
-  }
   ASSERT_EQ(found.records.size(), wanted.records.size());
   for (const auto& [key, record] : wanted.records) {
     const auto other = found.records.find(key);
@@ -231,9 +230,8 @@ using Schedule = std::vector<std::pair<bool, std::int64_t>>;
 
 Schedule one_after_the_other() {
   Schedule schedule;
-  for (std::int64_t micro = 0; micro < kMicroBatches; ++micro) {
+  for (std::int64_t micro = 0; micro < kMicroBatches; ++micro)
     schedule.insert(schedule.end(), {{true, micro}, {false, micro}});
-  }
   return schedule;
 }
 
@@ -249,24 +247,26 @@ Schedule one_forward_one_backward() {
 }
 
 Left run(int tensor_ranks, const Schedule& schedule) {
-  return left_by(tensor_ranks, [&](Rank& rank, Left& left) {
-    for (std::int64_t step = 1; step <= 2; ++step) {
-      const GlobalBatch batch{.step = step, .drops = true, .has_backward = true};
-      std::vector<OpenForward> open(kMicroBatches);
-      for (const auto& [is_forward, micro] : schedule) {
-        OpenForward& one = open[static_cast<std::size_t>(micro)];
-        if (is_forward) {
-          one = rank.runner().forward(batch, micro, &rank.tracer());
-          left.losses.push_back(one.loss.item<double>());
-        } else {
-          rank.runner().backward(one);
+  return left_by(
+      tensor_ranks,
+      [&](Rank& rank, Left& left) {
+        for (std::int64_t step = 1; step <= 2; ++step) {
+          const GlobalBatch batch{.step = step, .drops = true, .has_backward = true};
+          std::vector<OpenForward> open(kMicroBatches);
+          for (const auto& [is_forward, micro] : schedule) {
+            OpenForward& one = open[static_cast<std::size_t>(micro)];
+            if (is_forward) {
+              one = rank.runner().forward(batch, micro, &rank.tracer());
+              left.losses.push_back(one.loss.item<double>());
+            } else {
+              rank.runner().backward(one);
+            }
+          }
+          // The last gather is waited for first.
+          for (auto one = open.rbegin(); one != open.rend(); ++one) one->pass.finish();
+          rank.end_step(step);
         }
-      }
-      // The last gather is waited for first.
-      for (auto one = open.rbegin(); one != open.rend(); ++one) one->pass.finish();
-      rank.end_step(step);
-    }
-  });
+      });
 }
 
 TEST(OpenPasses, FourMicroBatchesInFlightLeaveWhatOneAfterTheOtherLeaves) {
@@ -305,27 +305,30 @@ enum class Recompute { kNothing, kWithoutAGraphBefore, kBesideTheGraph };
 
 // Two steps of one micro-batch, so that the second one reads what the first one saved.
 Left run(int tensor_ranks, Recompute how) {
-  return left_by(tensor_ranks, [&](Rank& rank, Left& left) {
-    for (std::int64_t step = 1; step <= 2; ++step) {
-      const at::Tensor tokens = (at::arange(32).view({2, 16}) * 7 + step).remainder(200);
-      const trace::ForwardScope scope{.step = step, .recomputes = how != Recompute::kNothing};
-      trace::Pass pass = rank.tracer().begin(scope);
-      const auto interventions = rank.engine().begin(scope, tokens);
-      const nn::ForwardContext context{pass, 1, step, 0, true, interventions.get()};
-      const Checkpoint::Run forward = [&] { return rank.gpt().loss(tokens, tokens, context); };
-      const at::Tensor leaf = at::zeros({}).requires_grad_(true);
-      const at::Tensor loss =
-          how == Recompute::kWithoutAGraphBefore ? Checkpoint::apply(leaf, &forward) : forward();
-      pass.end_forward();
-      if (how == Recompute::kBesideTheGraph) forward();
-      loss.backward();
-      pass.end_backward();
-      interventions->end();
-      pass.finish();
-      left.losses.push_back(loss.item<double>());
-      rank.end_step(step);
-    }
-  });
+  return left_by(
+      tensor_ranks,
+      [&](Rank& rank, Left& left) {
+        for (std::int64_t step = 1; step <= 2; ++step) {
+          const at::Tensor tokens = (at::arange(32).view({2, 16}) * 7 + step).remainder(200);
+          const trace::ForwardScope scope{.step = step, .recomputes = how != Recompute::kNothing};
+          trace::Pass pass = rank.tracer().begin(scope);
+          const auto interventions = rank.engine().begin(scope, tokens);
+          const nn::ForwardContext context{pass, 1, step, 0, true, interventions.get()};
+          const Checkpoint::Run forward = [&] { return rank.gpt().loss(tokens, tokens, context); };
+          const at::Tensor leaf = at::zeros({}).requires_grad_(true);
+          const at::Tensor loss = how == Recompute::kWithoutAGraphBefore
+                                      ? Checkpoint::apply(leaf, &forward)
+                                      : forward();
+          pass.end_forward();
+          if (how == Recompute::kBesideTheGraph) forward();
+          loss.backward();
+          pass.end_backward();
+          interventions->end();
+          pass.finish();
+          left.losses.push_back(loss.item<double>());
+          rank.end_step(step);
+        }
+      });
 }
 
 TEST(OpenPasses, ARecomputationInTheBackwardIsCapturedAndCountedOnce) {

@@ -42,17 +42,15 @@ protocol::KeepPrompt keep(std::string name, std::string text) {
 
 // The answer to request `id`; null if it was refused.
 json answer_to(const Script& script, std::uint64_t id) {
-  for (const auto& [answered, result] : script.answers) {
+  for (const auto& [answered, result] : script.answers)
     if (answered == id) return result;
-  }
   return {};
 }
 
 // "code: message" of the refusal of request `id`.
 std::string refusal_of(const Script& script, std::uint64_t id) {
-  for (const auto& [refused, error] : script.refusals) {
+  for (const auto& [refused, error] : script.refusals)
     if (refused == id) return error.code + ": " + error.message;
-  }
   return "";
 }
 
@@ -96,9 +94,8 @@ void expect_same_records(const std::vector<Script::Record>& found,
 // The records of prompt sets in the stream of a run.
 std::vector<Script::Record> monitored(const Script& script) {
   std::vector<Script::Record> records;
-  for (const Script::Record& record : script.records) {
+  for (const Script::Record& record : script.records)
     if (record.first.prompt_set > 0) records.push_back(record);
-  }
   return records;
 }
 
@@ -230,9 +227,8 @@ Script run_with_programs(mesh::MeshShape shape, std::deque<std::vector<trace::Re
 
 std::vector<json> params_of(const Script& script, const std::string& event) {
   std::vector<json> all;
-  for (const auto& [name, params] : script.events) {
+  for (const auto& [name, params] : script.events)
     if (name == event) all.push_back(params);
-  }
   return all;
 }
 

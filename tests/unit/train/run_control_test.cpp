@@ -95,21 +95,24 @@ std::vector<std::vector<std::uint32_t>> run(
 }
 
 TEST(RunControl, AnUnwatchedStepIsOneBroadcastOfOneSize) {
-  comm::run_local(2, [](const comm::ProcessGroup& group) {
-    Script script;
-    const bool is_first = group.rank() == 0;
-    const auto traffic = std::make_shared<comm::Traffic>();
-    trace::Tracer tracer(make_plan_context({}, {}, nullptr, {}), {}, comm::ProcessGroup(), nullptr);
-    RunControl control(comm::make_counting(group, traffic), is_first ? &script : nullptr,
-                       is_first ? &script : nullptr, tracer, nullptr, {});
-    for (std::int64_t step = 1; step <= 5; ++step) {
-      ASSERT_TRUE(control.before_step(step));
-      EXPECT_EQ(traffic->messages(), step);
-      EXPECT_EQ(traffic->broadcasts, step);
-      EXPECT_EQ(traffic->bytes, 40U * static_cast<std::size_t>(step));
-    }
-    control.finish(5);
-  });
+  comm::run_local(
+      2,
+      [](const comm::ProcessGroup& group) {
+        Script script;
+        const bool is_first = group.rank() == 0;
+        const auto traffic = std::make_shared<comm::Traffic>();
+        trace::Tracer tracer(make_plan_context({}, {}, nullptr, {}), {}, comm::ProcessGroup(),
+                             nullptr);
+        RunControl control(comm::make_counting(group, traffic), is_first ? &script : nullptr,
+                           is_first ? &script : nullptr, tracer, nullptr, {});
+        for (std::int64_t step = 1; step <= 5; ++step) {
+          ASSERT_TRUE(control.before_step(step));
+          EXPECT_EQ(traffic->messages(), step);
+          EXPECT_EQ(traffic->broadcasts, step);
+          EXPECT_EQ(traffic->bytes, 40U * static_cast<std::size_t>(step));
+        }
+        control.finish(5);
+      });
 }
 
 TEST(RunControl, PauseHoldsUntilContinue) {

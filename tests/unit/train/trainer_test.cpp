@@ -193,9 +193,8 @@ std::vector<std::pair<std::uint64_t, std::uint32_t>> passes_of(const json& base6
   const std::string bytes = from_base64(base64.get<std::string>());
   std::vector<std::pair<std::uint64_t, std::uint32_t>> passes;
   protocol::RecordReader reader(bytes);
-  while (const auto record = reader.next()) {
+  while (const auto record = reader.next())
     passes.emplace_back(record->header.step, record->header.prompt_set);
-  }
   return passes;
 }
 
