@@ -22,6 +22,16 @@ if(TT_WITH_TORCH)
     target_compile_definitions(tt_mpi INTERFACE OMPI_SKIP_MPICXX)
   endif()
 
+  # libtorch has gloo's code, but not its headers.
+  find_path(TT_GLOO_INCLUDE gloo/algorithm.h NO_CACHE)
+  if(TT_GLOO_INCLUDE)
+    set(TT_FOUND_GLOO ON)
+  endif()
+  option(TT_WITH_C10D "Build the c10d backend: ranks of torchrun; by default where gloo's headers are found" ${TT_FOUND_GLOO})
+  if(TT_WITH_C10D AND NOT TT_GLOO_INCLUDE)
+    message(FATAL_ERROR "gloo's headers are missing (on Debian: apt-get install libgloo-dev)")
+  endif()
+
   # The part of libtorch that runs on the CPU. Its own package file is not used: that of a CUDA build,
   # the default of many package indexes, demands a CUDA toolkit.
   find_library(TT_TORCH_CPU torch_cpu PATHS ${TT_LIBTORCH}/lib NO_DEFAULT_PATH NO_CACHE REQUIRED)

@@ -2,7 +2,7 @@
 # shellcheck disable=SC2034,SC2154  # purpose and stage_note belong to setup.sh
 # Sourced by setup.sh: what the machine itself must have, through apt or named one by one.
 
-program_packages=(g++ cmake ninja-build ccache libopenmpi-dev openmpi-bin libboost1.81-dev
+program_packages=(g++ cmake ninja-build ccache libgloo-dev libopenmpi-dev openmpi-bin libboost1.81-dev
   libcli11-dev libfmt-dev libspdlog-dev libsqlite3-dev libsqlitecpp-dev
   nlohmann-json3-dev python3-venv)
 test_packages=(libgtest-dev libgmock-dev chromium clang-format clang-tidy

@@ -52,7 +52,7 @@ bool multiplies_bf16_fast() {
 RunLog::RunLog(const config::TrainConfig& config, const comm::Launch& launch)
     : config_(config),
       is_first_(launch.rank == 0),
-      on_terminal_(!launch.uses_mpi() && ::isatty(STDOUT_FILENO) == 1) {}
+      on_terminal_(!launch.is_launched() && ::isatty(STDOUT_FILENO) == 1) {}
 
 void RunLog::say(const std::string& line) const {
   if (!is_first_) return;

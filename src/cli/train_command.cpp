@@ -241,7 +241,7 @@ int train_on_mesh(TrainSetup& run, base::Result<RunInputs> read, HubSession* hub
     fmt::print(stderr, "tensor-tracer: {}: {}\n", mesh::describe(run.shape, run.launch.rank),
                error.what());
     if (hub != nullptr) hub->finish();
-    if (run.launch.uses_mpi()) world.abort(kExitFailure);
+    if (run.launch.is_launched()) world.abort(kExitFailure);
     return kExitFailure;
   }
 }

@@ -10,8 +10,8 @@ namespace {
 using base::Error;
 using base::Result;
 
-constexpr const char* kUseMpirun =
-    "start the program with mpirun -np N (or srun --mpi=pmix), not with torchrun";
+constexpr const char* kUseLauncher =
+    "start the program with mpirun -np N, or with torchrun --no-python --nproc-per-node N";
 
 Result<int> parse_number(const std::string& name, const std::string& text) {
   int value = 0;
@@ -43,7 +43,7 @@ class Reader {
     }
     if (!fallback) {
       fail(Error{"invalid_environment", "is not set, though the launcher's other variables are",
-                 *names.begin(), "start the program with mpirun -np N"});
+                 *names.begin(), kUseLauncher});
     }
     return fallback.value_or(0);
   }
@@ -67,7 +67,7 @@ Result<Launch> consistent(const Reader& reader, Launch launch) {
     return Error{"invalid_environment",
                  std::string(what) + "rank " + std::to_string(rank) + " of " +
                      std::to_string(size) + " is impossible",
-                 launch.launcher, "start the program with mpirun -np N"};
+                 launch.launcher, kUseLauncher};
   };
   if (launch.rank >= launch.world_size) return wrong(launch.rank, launch.world_size, "");
   if (launch.local_rank >= launch.local_size)
@@ -76,7 +76,7 @@ Result<Launch> consistent(const Reader& reader, Launch launch) {
     return Error{"invalid_environment",
                  std::to_string(launch.local_size) + " ranks on this node of " +
                      std::to_string(launch.world_size) + " in all is impossible",
-                 launch.launcher, "start the program with mpirun -np N"};
+                 launch.launcher, kUseLauncher};
   }
   return launch;
 }
@@ -155,14 +155,22 @@ Result<Launch> read_pmix(Reader reader) {
 }
 
 Result<Launch> read_torchrun(Reader reader) {
-  const int rank = reader.number({"RANK"});
-  const int world_size = reader.number({"WORLD_SIZE"});
-  if (reader.error()) return *reader.error();
-  if (world_size <= 1) return Launch{.launcher = "none"};
-  return Error{"invalid_environment",
-               "RANK=" + std::to_string(rank) + " and WORLD_SIZE=" + std::to_string(world_size) +
-                   " come from torchrun, but the ranks talk over MPI",
-               "WORLD_SIZE", kUseMpirun};
+  Launch launch{.launcher = "torchrun"};
+  launch.rank = reader.number({"RANK"});
+  launch.world_size = reader.number({"WORLD_SIZE"});
+  if (!reader.error() && launch.world_size <= 1) return Launch{.launcher = "none"};
+  launch.local_rank = reader.number({"LOCAL_RANK"});
+  launch.local_size = reader.number({"LOCAL_WORLD_SIZE"});
+  launch.store.host = reader.text("MASTER_ADDR");
+  if (launch.store.host.empty())
+    reader.fail(Error{"invalid_environment", "is not set", "MASTER_ADDR", kUseLauncher});
+  const int port = reader.number({"MASTER_PORT"});
+  launch.store.port = static_cast<std::uint16_t>(port);
+  launch.store.is_hosted = reader.text("TORCHELASTIC_USE_AGENT_STORE") != "True";
+  launch.store.attempt = reader.number({"TORCHELASTIC_RESTART_COUNT"}, 0);
+  if (port < 1 || port > UINT16_MAX)
+    reader.fail(Error{"invalid_environment", "is not a port", "MASTER_PORT", kUseLauncher});
+  return consistent(reader, launch);
 }
 
 }  // namespace

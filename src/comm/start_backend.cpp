@@ -1,6 +1,7 @@
 #include <string>
 
 #include "src/comm/backend.h"
+#include "src/comm/c10d/backend.h"
 #include "src/comm/local/backend.h"
 #include "src/comm/mpi/backend.h"
 
@@ -9,13 +10,15 @@ namespace {
 
 struct Entry {
   const char* name;
+  const char* option;  // of CMake
   bool (*is_available)();
   std::unique_ptr<detail::Backend> (*start)(const Launch&, const WorldOptions&);
 };
 
 Entry backend_for(const Launch& launch) {
-  if (launch.uses_mpi()) return {"mpi", mpi::is_available, mpi::start};
-  return {"local", local::is_available, local::start};
+  if (launch.uses_mpi()) return {"mpi", "TT_WITH_MPI", mpi::is_available, mpi::start};
+  if (launch.is_launched()) return {"c10d", "TT_WITH_C10D", c10d::is_available, c10d::start};
+  return {"local", "", local::is_available, local::start};
 }
 
 }  // namespace
@@ -27,7 +30,9 @@ base::Status check_backend(const Launch& launch) {
                      launch.launcher + " started this process as rank " +
                          std::to_string(launch.rank) + " of " + std::to_string(launch.world_size) +
                          ", but this program was built without the backend " + backend.name,
-                     "", "build it with -DTT_WITH_MPI=ON, or start one rank without a launcher"};
+                     "",
+                     std::string("build it with -D") + backend.option +
+                         "=ON, or start one rank without a launcher"};
 }
 
 namespace detail {

@@ -211,13 +211,6 @@ def is_rank(environ: Path, rank: int, run: str) -> bool:
     return named and run.encode() in line and line.split(b"\0")[0].endswith(b"/tensor-tracer")
 
 
-def test_torchrun_is_told_to_use_mpirun(flags: Flags) -> None:
-    env = environment() | {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
-    done = run(command(flags), env)
-    assert done.returncode == 2
-    assert "mpirun" in done.stderr and len(done.stderr.splitlines()) == 1
-
-
 def test_help_explains_every_flag() -> None:
     """Also those that README speaks of, but for the hub's and the scripts' own."""
     text = run([str(binary()), "train", "--help"]).stdout

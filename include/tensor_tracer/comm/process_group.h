@@ -66,7 +66,7 @@ class ProcessGroup {
 
   int rank() const;
   int size() const;
-  /// "local" or "mpi".
+  /// "local", "mpi" or "gloo".
   std::string_view backend() const;
   /// True if the group supports tensors on this device.
   bool supports(at::Device device) const;

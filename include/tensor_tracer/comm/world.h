@@ -23,14 +23,16 @@ struct WorldOptions {
 base::Status check_backend(const Launch& launch);
 
 /// Owns the backend that the launcher needs, from its start to its end: MPI from MPI_Init_thread to
-/// MPI_Finalize, or without a launcher a world of one rank, which does not use MPI. At most one per
-/// process. Groups that live longer than the World free nothing, and every use of them is a
-/// CheckError. If an exception destroys the World, it does not call MPI_Finalize, which would wait
-/// for the other ranks; the end of this process then ends the job.
+/// MPI_Finalize; under torchrun libtorch's gloo groups; without a launcher a world of one rank,
+/// which uses neither. At most one per process. Groups that live longer than the World free
+/// nothing, and every use of them is a CheckError. If an exception destroys the World, it does not
+/// call MPI_Finalize, which would wait for the other ranks; the end of this process then ends the
+/// job.
 class World {
  public:
   /// Throws CommError if check_backend() has an error, if MPI does not provide
-  /// MPI_THREAD_SERIALIZED, or if MPI's world differs from the launcher's numbers.
+  /// MPI_THREAD_SERIALIZED, if MPI's world differs from the launcher's numbers, or if the ranks of
+  /// torchrun do not meet.
   explicit World(const Launch& launch, WorldOptions options = {});
   ~World();
   World(const World&) = delete;

@@ -40,6 +40,13 @@ const Variables kSlurm{{"SLURM_STEP_ID", "0"},
                        {"SLURM_NODEID", "3"},
                        {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"}};
 
+const Variables kTorchrun{{"RANK", "3"},
+                          {"WORLD_SIZE", "4"},
+                          {"LOCAL_RANK", "1"},
+                          {"LOCAL_WORLD_SIZE", "2"},
+                          {"MASTER_ADDR", "node7"},
+                          {"MASTER_PORT", "29500"}};
+
 Variables with(Variables base, const Variables& changes) {
   for (const auto& [name, value] : changes) base[name] = value;
   return base;
@@ -79,6 +86,7 @@ const std::vector<Good> kGood = {
      {{"SLURM_JOB_ID", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "16"}},
      {"none", 0, 1, 0, 1}},
     {"pmix_alone", {{"PMIX_RANK", "1"}, {"PMIX_SIZE", "3"}}, {"PMIx", 1, 3, 0, 1}},
+    {"torchrun", kTorchrun, {"torchrun", 3, 4, 1, 2}},
     {"torchrun_of_one", {{"RANK", "0"}, {"WORLD_SIZE", "1"}}, {"none", 0, 1, 0, 1}},
 };
 
@@ -93,7 +101,22 @@ TEST_P(GoodLaunch, IsRead) {
   EXPECT_EQ(launch.value().world_size, expected.world_size);
   EXPECT_EQ(launch.value().local_rank, expected.local_rank);
   EXPECT_EQ(launch.value().local_size, expected.local_size);
-  EXPECT_EQ(launch.value().uses_mpi(), expected.launcher != "none");
+  EXPECT_EQ(launch.value().is_launched(), expected.launcher != "none");
+  EXPECT_EQ(launch.value().uses_mpi(),
+            expected.launcher != "none" && expected.launcher != "torchrun");
+}
+
+TEST(Torchrun, HostsTheStoreOrRankZeroDoes) {
+  const RankStore store = detect(kTorchrun).value().store;
+  EXPECT_EQ(store.host, "node7");
+  EXPECT_EQ(store.port, 29500);
+  EXPECT_TRUE(store.is_hosted);
+  EXPECT_EQ(store.attempt, 0);
+  const Variables elastic = {{"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                             {"TORCHELASTIC_RESTART_COUNT", "2"}};
+  const RankStore of_torchrun = detect(with(kTorchrun, elastic)).value().store;
+  EXPECT_FALSE(of_torchrun.is_hosted);
+  EXPECT_EQ(of_torchrun.attempt, 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, GoodLaunch, testing::ValuesIn(kGood),
@@ -107,10 +130,14 @@ struct Bad {
 };
 
 const std::vector<Bad> kBad = {
-    {"torchrun",
-     {{"RANK", "1"}, {"WORLD_SIZE", "2"}},
-     "WORLD_SIZE: RANK=1 and WORLD_SIZE=2 come from torchrun, but the ranks talk over MPI; start "
-     "the program with mpirun -np N"},
+    {"torchrun_without_local_rank", without(kTorchrun, {"LOCAL_RANK"}), "LOCAL_RANK: is not set"},
+    {"torchrun_without_store", without(kTorchrun, {"MASTER_ADDR"}),
+     "MASTER_ADDR: is not set; start the program with mpirun -np N, or with torchrun"},
+    {"torchrun_without_port", with(kTorchrun, {{"MASTER_PORT", "0"}}),
+     "MASTER_PORT: is not a port"},
+    {"torchrun_with_a_large_port", with(kTorchrun, {{"MASTER_PORT", "65536"}}),
+     "MASTER_PORT: is not a port"},
+    {"torchrun_rank_beyond_world", with(kTorchrun, {{"RANK", "4"}}), "rank 4 of 4"},
     {"srun_without_plugin", without(kSlurm, {"PMIX_RANK"}), "use srun --mpi=pmix"},
     {"not_a_number", with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "1x"}}),
      "OMPI_COMM_WORLD_RANK: \"1x\" is not a number"},
