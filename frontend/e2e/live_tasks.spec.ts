@@ -1,48 +1,13 @@
-import { expect, type Locator, type Page, test } from '@playwright/test';
-import { idle } from './support.ts';
+import { expect, test } from '@playwright/test';
+import { Reader } from './live_reader.ts';
+import { idle, kNightly } from './support.ts';
 
 // What a reader wants to know of a run with the default plan, and how many clicks it may take. Typing is
 // not counted; a choice from a list is two clicks.
 
 const kPatience = { timeout: 60_000 };
-// Step 200 of a run that has just begun, on a slow machine.
+// Many steps on a slow machine.
 const kLong = { timeout: 400_000 };
-
-/** One of the tasks is in CI, the others are nightly. */
-const kNightly = { tag: '@nightly' };
-
-/** A reader who counts her clicks. */
-class Reader {
-  clicks = 0;
-
-  constructor(readonly page: Page) {}
-
-  async click(target: Locator): Promise<void> {
-    this.clicks += 1;
-    await target.click();
-  }
-
-  async choose(list: Locator, option: string): Promise<void> {
-    this.clicks += 2;
-    await list.selectOption(option);
-  }
-
-  /** Ctrl K, words, and Enter once the wanted command stands first. */
-  async command(words: string, wanted: string | RegExp): Promise<void> {
-    await this.page.keyboard.press('Control+k');
-    const palette = this.page.getByTestId('palette');
-    await palette.getByRole('combobox').fill(words);
-    await expect(palette.getByRole('option').first()).toContainText(wanted, kPatience);
-    await this.page.keyboard.press('Enter');
-  }
-
-  async type(...keys: string[]): Promise<void> {
-    for (const each of keys) {
-      if (each === 'Tab') await this.page.keyboard.press('Tab');
-      else await this.page.keyboard.type(each);
-    }
-  }
-}
 
 test.describe.configure({ mode: 'serial' });
 
@@ -64,6 +29,7 @@ test.afterEach(async ({ page }) => {
 });
 
 test('a: which layer of the residual stream grows fastest, in 3 clicks', async ({ page }) => {
+  test.setTimeout(kLong.timeout + 120_000);
   const reader = new Reader(page);
   await expect(page.getByTestId('point')).toHaveValue('HiddenStates');
   await reader.click(page.getByTestId('show-stats'));
@@ -88,6 +54,7 @@ test(
   'b: attention of head 2 in layer 3 for this batch with its text, in 4 clicks',
   kNightly,
   async ({ page }) => {
+    test.setTimeout(kLong.timeout + 120_000);
     const reader = new Reader(page);
     await reader.command('raw attention', 'RawAttentionScore');
     await expect(page.getByTestId('attention-map')).toBeVisible(kLong);
@@ -125,27 +92,3 @@ test(
     expect(reader.clicks).toBeLessThanOrEqual(6);
   },
 );
-
-test('e: step 50 against 200 for a monitored prompt, in 3 clicks', kNightly, async ({ page }) => {
-  test.setTimeout(kLong.timeout + 120_000);
-  const step = async (): Promise<number> =>
-    Number((await page.getByTestId('step').innerText()).split('/')[0].replace(/\D/g, ''));
-  await expect.poll(step, kLong).toBeGreaterThan(200);
-  const reader = new Reader(page);
-  await reader.command('point hidden code', 'Point HiddenStates · code');
-  await reader.click(page.getByTestId('tab-compare'));
-  for (const [side, wanted] of [
-    ['A', '200'],
-    ['B', '50'],
-  ] as const) {
-    await reader.click(page.getByTestId(`step-${side}`));
-    await page.keyboard.press('Control+a');
-    await reader.type(wanted);
-    await page.keyboard.press('Enter');
-  }
-  await expect(page.getByRole('heading', { name: /^A, step 200:/ }).first()).toBeVisible(kPatience);
-  await expect(page.getByRole('heading', { name: /^B, step 50:/ }).first()).toBeVisible(kPatience);
-  await idle(page);
-  await page.screenshot({ path: 'test-results/task-e.png' });
-  expect(reader.clicks).toBeLessThanOrEqual(3);
-});
