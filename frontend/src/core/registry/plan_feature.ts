@@ -101,7 +101,9 @@ export interface Preset {
 }
 
 /** The facts of the run from which presets are made. */
-export type PresetRun = Pick<RunFacts, 'points' | 'prompt_sets' | 'vectors'>;
+export type PresetRun = Pick<RunFacts, 'points' | 'prompt_sets' | 'vectors'> & {
+  readonly model: Pick<RunFacts['model'], 'seq_length'>;
+};
 
 /** A feature's contributions to the plan's form: compressors by name, and presets. */
 export interface PlanFeature {

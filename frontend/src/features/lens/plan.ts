@@ -16,6 +16,7 @@ function presetsOf(run: PresetRun): readonly Preset[] {
     every: kSlow,
     compressor: { kind: 'topk', k: Math.min(10, features) },
   }));
+  const tokens = Math.min(kTokens, run.model.seq_length);
   const ofPrompts = activePrompts(run).flatMap(({ name: prompts }) =>
     lens.map((entry): PlanEntry => ({ ...entry, prompts, rows: 0 })),
   );
@@ -27,8 +28,8 @@ function presetsOf(run: PresetRun): readonly Preset[] {
     },
     {
       name: 'Logit lens of the batch',
-      text: `The prediction of each layer for the first ${kTokens} tokens of the training batch`,
-      entries: lens.map((entry): PlanEntry => ({ ...entry, tokens: [0, kTokens] })),
+      text: `The prediction of each layer for the first ${tokens} tokens of the training batch`,
+      entries: lens.map((entry): PlanEntry => ({ ...entry, tokens: [0, tokens] })),
     },
   ];
 }

@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
-import type { PlanEntry, PointFacts, RunFacts } from '../../protocol/messages';
+import type { PlanEntry, PointFacts } from '../../protocol/messages';
 import { parseLayers } from '../../protocol/layers';
 import { planOf } from './plan_form';
 import { dtypeChoices, fitRow, kindChoices, rowsOf } from './plan_row';
-import type { Preset } from '../../core/registry/plan_feature';
+import type { Preset, PresetRun } from '../../core/registry/plan_feature';
 import {
   presetsOf,
   readOwnPresets,
@@ -11,8 +11,6 @@ import {
   withOwnPreset,
   writeOwnPresets,
 } from './plan_presets';
-
-type Shape = Pick<RunFacts, 'points' | 'prompt_sets' | 'vectors'>;
 
 const kHidden = 256;
 const kLine = ['batch', 'sequence', 'features'];
@@ -57,26 +55,30 @@ function pointsOf(layers: number, widths: Readonly<Record<string, number>>): Poi
 }
 
 const kSets = [{ name: 'probes', interval: 50, prompts: ['Once upon'] }];
-const kGpt2: Shape = {
+const kModel = { seq_length: 256 };
+const kGpt2: PresetRun = {
+  model: kModel,
   points: pointsOf(4, { InputTokens: 0, QKV: 768, MLP1: 1024, MLPActivation: 1024 }),
   prompt_sets: kSets,
   vectors: ['evil', 'kind'],
 };
 const kLlamaWidths = { QKV: 512, Key: 128, Value: 128, MLP1: 1376, MLPActivation: 688 };
-const kLlama: Shape = {
+const kLlama: PresetRun = {
+  model: kModel,
   points: pointsOf(6, { InputTokens: 0, ...kLlamaWidths }),
   prompt_sets: [],
   vectors: [],
 };
-/** A run with fewer features than every preset asks for. */
-const kTiny: Shape = {
+/** A run with fewer features and tokens than every preset asks for. */
+const kTiny: PresetRun = {
+  model: { seq_length: 32 },
   points: pointsOf(1, { InputTokens: 0, QKV: 6, MLP1: 8, HiddenStates: 2, Logits: 5, MLP2: 2 }),
   prompt_sets: [],
   vectors: [],
 };
 
 /** The errors for which the trainer would refuse an entry, by the rules of docs/protocol.md. */
-function refusals(entry: PlanEntry, run: Shape): string[] {
+function refusals(entry: PlanEntry, run: PresetRun): string[] {
   const point = run.points.find(({ name }) => name === entry.point);
   if (point === undefined) return [`no point ${entry.point}`];
   const {
@@ -95,6 +97,7 @@ function refusals(entry: PlanEntry, run: Shape): string[] {
     ['compressor', !kindChoices(point, run).includes(kind)],
     ['dtype', entry.dtype !== undefined && !dtypeChoices(kind, point).includes(entry.dtype)],
     ['tiles', kind === 'tile' && tiles > point.features],
+    ['tokens', (entry.tokens?.[1] ?? 0) > run.model.seq_length],
     ['k', kind === 'topk' && k > point.features],
     ['columns', columns.some((each) => each >= point.features)],
     ['prompts', entry.prompts !== undefined && !sets.includes(entry.prompts)],
@@ -104,7 +107,7 @@ function refusals(entry: PlanEntry, run: Shape): string[] {
   return wrong.filter(([, is]) => is).map(([what]) => `${entry.point}: ${what}`);
 }
 
-function named(run: Shape, name: string): Preset {
+function named(run: PresetRun, name: string): Preset {
   const found = presetsOf(run).find((preset) => preset.name === name);
   if (found === undefined) throw new Error(`no preset ${name}`);
   return found;
@@ -125,7 +128,7 @@ test('the numbers of the field have presets; tokens go with what is shown by tok
 describe('every preset is a plan that the trainer takes', () => {
   const many = { ...kGpt2, vectors: Array.from({ length: 40 }, (_, i) => `v${i}`) };
   const deep = { ...kGpt2, prompt_sets: Array.from({ length: 80 }, (_, i) => set(i)) };
-  function set(index: number): RunFacts['prompt_sets'][number] {
+  function set(index: number): PresetRun['prompt_sets'][number] {
     return { name: `s${index}`, interval: 1, prompts: ['x'] };
   }
   const shapes = { 'GPT-2': kGpt2, Llama: kLlama, tiny: kTiny, many, deep };
@@ -182,7 +185,7 @@ test('what the presets say is what they ask for', () => {
   expect(persona.map(({ prompts }) => prompts)).toEqual([undefined, 'probes', undefined, 'probes']);
   expect(presetsOf(kLlama).map(({ name }) => name)).not.toContain('Persona vectors');
   expect(presetsOf(kLlama).map(({ name }) => name)).not.toContain('Prompts');
-  expect(presetsOf({ points: [], prompt_sets: [], vectors: [] })).toEqual([]);
+  expect(presetsOf({ points: [], prompt_sets: [], vectors: [], model: kModel })).toEqual([]);
 });
 
 describe('presets of the user', () => {
