@@ -1,12 +1,28 @@
 import { expect } from '@playwright/test';
-import { hoverTile, kSmoke, open, openPlan, seriousOf, test, watch } from './support.ts';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { advance, kTokens, openAfter, test, visit } from './real_run.ts';
+import {
+  addressOf,
+  hoverTile,
+  kDist,
+  kPrograms,
+  kSmoke,
+  open,
+  openPlan,
+  seriousOf,
+} from './support.ts';
 
 for (const colorScheme of ['dark', 'light'] as const) {
-  test(`no serious finding of axe in ${colorScheme}`, kSmoke, async ({ page, hub }) => {
+  test(`no serious finding of axe in ${colorScheme}`, kSmoke, async ({ page, run }) => {
     await page.emulateMedia({ colorScheme });
-    hub.setHolder({ session: 'v99', name: 'Ada' });
-    await open(page, hub);
+    await run.stepAs('Ada');
+    await open(page, run);
     await page.getByTestId('holder').click();
+    await expect(page.getByRole('button', { name: 'Take over from Ada' })).toBeVisible();
     expect(await seriousOf(page)).toEqual([]);
     await page.keyboard.press('Escape');
     await page.getByTestId('export').click();
@@ -15,44 +31,64 @@ for (const colorScheme of ['dark', 'light'] as const) {
   });
 }
 
-for (const colorScheme of ['dark', 'light'] as const) {
-  test(`no serious finding of axe in the keyboard's sheet and where the token is missing, ${colorScheme}`, async ({
-    page,
-    hub,
-  }) => {
-    await page.emulateMedia({ colorScheme });
-    await page.goto(`http://127.0.0.1:${hub.port}/`);
-    await expect(page.getByRole('alertdialog')).toBeVisible();
-    expect(await seriousOf(page)).toEqual([]);
-    await open(page, hub);
-    await page.keyboard.press('?');
-    await expect(page.getByRole('dialog', { name: 'Keyboard' })).toBeVisible();
-    expect(await seriousOf(page)).toEqual([]);
-  });
+test.describe('with a token', () => {
+  test.use({ flags: ['--tensor-tracer-auth', 'token'] });
+
+  for (const colorScheme of ['dark', 'light'] as const) {
+    test(`no serious finding of axe in the keyboard's sheet and where the token is missing, ${colorScheme}`, async ({
+      page,
+      run,
+    }) => {
+      await page.emulateMedia({ colorScheme });
+      await run.stepAs('Ada');
+      await page.goto(run.url);
+      await expect(page.getByRole('alertdialog')).toBeVisible();
+      expect(await seriousOf(page)).toEqual([]);
+      await open(page, { url: run.signIn() });
+      await page.keyboard.press('?');
+      await expect(page.getByRole('dialog', { name: 'Keyboard' })).toBeVisible();
+      expect(await seriousOf(page)).toEqual([]);
+    });
+  }
+});
+
+/** Calls `use` with the address of a hub whose trainer has not come yet. */
+async function withLonelyHub(use: (url: string) => Promise<void>): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'tt-hub-'));
+  const flags = ['--run-dir', folder, '--port', '0', '--auth', 'none', '--page-dir', kDist];
+  const hub = spawn(join(kPrograms, 'tensor-tracer-hub'), ['serve', ...flags]);
+  const ended = once(hub, 'exit');
+  try {
+    await use(await addressOf(hub));
+  } finally {
+    hub.kill('SIGTERM');
+    await ended;
+    rmSync(folder, { recursive: true });
+  }
 }
 
 for (const reducedMotion of ['no-preference', 'reduce'] as const) {
   test(`what moves by itself stands still where that is asked for: ${reducedMotion}`, async ({
     page,
-    hub,
   }) => {
     await page.emulateMedia({ reducedMotion });
-    await open(page, hub);
-    hub.setPhase('starting');
-    await expect(page.getByTestId('chip')).toHaveAttribute('data-word', 'starting');
-    const moving = (): Promise<number> => page.evaluate(() => document.getAnimations().length);
-    if (reducedMotion === 'reduce') expect(await moving()).toBe(0);
-    else await expect.poll(moving).toBeGreaterThan(0);
+    await withLonelyHub(async (url) => {
+      await page.goto(url);
+      await expect(page.getByTestId('chip')).toHaveAttribute('data-word', 'starting');
+      const moving = (): Promise<number> => page.evaluate(() => document.getAnimations().length);
+      if (reducedMotion === 'reduce') expect(await moving()).toBe(0);
+      else await expect.poll(moving).toBeGreaterThan(0);
+    });
   });
 }
 
-test('nothing is cut off at 1280×720, and all can be reached at 200 %', async ({ page, hub }) => {
-  await open(page, hub);
+test('nothing is cut off at 1280×720, and all can be reached at 200 %', async ({ page, run }) => {
+  await openAfter(page, run, 1);
   const overflow = (): Promise<number> =>
     page.evaluate(() => document.documentElement.scrollHeight - innerHeight);
   expect(await overflow()).toBe(0);
   await page.setViewportSize({ width: 640, height: 360 });
-  await hoverTile(page, 60, 250);
+  await hoverTile(page, 7, 31, 8, kTokens);
   await expect(page.getByTestId('tip')).toBeInViewport();
   await openPlan(page);
   await page.getByTestId('apply').scrollIntoViewIfNeeded();
@@ -61,11 +97,14 @@ test('nothing is cut off at 1280×720, and all can be reached at 200 %', async (
 
 test('keys scroll the region that has the focus, and leave the run alone', async ({
   page,
-  hub,
+  run,
 }) => {
-  watch(hub, { point: 'Logits', compressor: { kind: 'topk', k: 20 } });
+  const logits = { point: 'Logits', compressor: { kind: 'topk', k: 20 } };
+  const plan = { entries: [logits, { point: 'InputTokens' }] };
+  await run.remote.control('plan.set', { plan });
   await page.setViewportSize({ width: 1280, height: 560 });
-  await page.goto(hub.url.replace('/#', '/?tab=text&layer=2#'));
+  await visit(page, run, 'tab=text&layer=2', 'start');
+  await advance(page);
   const region = page.getByRole('region', { name: 'Predictions' });
   const top = (): Promise<number> => region.evaluate(({ scrollTop }) => scrollTop);
   await region.focus();
@@ -74,7 +113,10 @@ test('keys scroll the region that has the focus, and leave the run alone', async
   const down = await top();
   await page.keyboard.press(' ');
   await expect.poll(top).toBeGreaterThan(down);
-  // The page asks for the alarms by itself.
-  const asked = new Set(hub.requests.map(({ method }) => method));
-  expect([...asked].filter((method) => method !== 'alarms.list')).toEqual(['hello']);
+  // The page holds control of the paused run, so elsewhere the space bar would let it go on.
+  await advance(page);
+  await expect
+    .poll(() => run.askedByPage())
+    .toEqual(['control.claim', 'control.step', 'control.step']);
+  await expect(page.getByTestId('chip')).toHaveText('paused after step 2');
 });

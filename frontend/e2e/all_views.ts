@@ -1,5 +1,6 @@
 import { expect, type Page } from '@playwright/test';
-import type { FakeHub } from './fake_hub.ts';
+import { setPlan } from './plan_support.ts';
+import type { RealRun } from './real_run.ts';
 import { kFullBefore, type Replay } from './recorded.ts';
 import { idle } from './support.ts';
 
@@ -44,16 +45,16 @@ export const kRecordedViews: readonly View[] = [
   ['compare contributions', `${kCompare}mlp.contribution`, 'compare-contributions-difference'],
 ];
 
-/** Opens a view on a hub whose plan has entries of many forms. */
-export async function showLive(page: Page, hub: FakeHub, name: string): Promise<void> {
+/** Opens a view of a run whose plan has entries of many forms. */
+export async function showLive(page: Page, run: RealRun, name: string): Promise<void> {
   const more = [
     { point: 'HiddenStates', compressor: { kind: 'projection', vectors: ['evil'] } },
     { point: 'HiddenStates', compressor: { kind: 'stats' } },
-    { point: 'RawAttentionScore', tokens: [0, 16] as const },
+    { point: 'RawAttentionScore', tokens: [0, 16] },
     { point: 'Logits', compressor: { kind: 'topk', k: 5 } },
   ];
-  hub.plan = { number: 1, entries: [...hub.plan.entries, ...more] };
-  await show(page, kLiveViews, name, (query) => hub.url.replace('/#', `/?${query}#`));
+  await setPlan(run, ...run.plan.entries, ...more);
+  await show(page, kLiveViews, name, (query) => run.at(query));
 }
 
 /** Opens a view of the recorded run. */

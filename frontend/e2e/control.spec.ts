@@ -1,101 +1,114 @@
-import { expect } from '@playwright/test';
-import type { FakeHub } from './fake_hub.ts';
-import { kSmoke, open, test } from './support.ts';
+import { expect, type Page } from '@playwright/test';
+import { kSlow, openAfter, type RealRun, test } from './real_run.ts';
+import { kSmoke, open } from './support.ts';
 
-/** Requests that the page makes by itself. */
-const kOfThePage: ReadonlySet<string> = new Set(['ping', 'alarms.list']);
+test.use({ flags: kSlow });
 
-function methods(hub: FakeHub): string[] {
-  return hub.requests.map(({ method }) => method).filter((method) => !kOfThePage.has(method));
+/** Opens the page while the run trains and nobody holds control. */
+async function openTraining(page: Page, run: RealRun): Promise<void> {
+  await run.goOn();
+  await open(page, run);
+  await expect(page.getByTestId('chip')).toHaveText('live');
 }
 
-test('pause, step and continue claim a free lease and are sent', async ({ page, hub }) => {
-  await open(page, hub);
+test('pause, step and continue claim a free lease and are sent', async ({ page, run }) => {
+  await openTraining(page, run);
   await page.getByTestId('pause').click();
-  await expect(page.getByTestId('chip')).toHaveText('paused after step 120');
-  await expect(page.getByTestId('message')).toHaveText('Paused after step 120 on 2/2 ranks');
+  const paused = await run.pausedAfter();
+  await expect(page.getByTestId('chip')).toHaveText(`paused after step ${paused}`);
+  await expect(page.getByTestId('message')).toHaveText(`Paused after step ${paused} on 2/2 ranks`);
   await expect(page.getByTestId('holder')).toContainText('you');
   await page.getByTestId('step-once').click();
-  await expect(page.getByTestId('message')).toHaveText('Step 121 done on 2/2 ranks');
-  await expect(page.getByTestId('shown-step')).toHaveText('step 121');
+  await expect(page.getByTestId('message')).toHaveText(`Step ${paused + 1} done on 2/2 ranks`);
+  await expect(page.getByTestId('shown-step')).toHaveText(`step ${paused + 1}`);
+  await expect(page.getByTestId('chip')).toHaveText(`paused after step ${paused + 1}`);
   await page.getByTestId('pause').click();
   await expect(page.getByTestId('chip')).toHaveText('live');
-  expect(methods(hub)).toEqual([
-    'hello',
-    'control.claim',
-    'control.pause',
-    'control.step',
-    'control.continue',
-  ]);
-  expect(hub.requests.find(({ method }) => method === 'control.step')?.params).toEqual({
-    count: 1,
-  });
+  await expect
+    .poll(() => run.askedByPage())
+    .toEqual(['control.claim', 'control.pause', 'control.step', 'control.continue']);
+  expect(await run.asked('control.step')).toEqual([{ count: 1 }]);
 });
 
-test('space and the full stop do the same', kSmoke, async ({ page, hub }) => {
-  await open(page, hub);
+test('space and the full stop do the same', kSmoke, async ({ page, run }) => {
+  await openTraining(page, run);
   await page.locator('body').press(' ');
   const toast = page.getByTestId('toast');
   await expect(toast).toHaveText('Space works only for the holder of control Take control');
-  expect(methods(hub)).toEqual(['hello']);
+  expect(run.holder).toBeNull();
   await page.getByTestId('toast-action').click();
   await expect(page.getByTestId('holder')).toContainText('you');
   await page.locator('body').press(' ');
+  const paused = await run.pausedAfter();
   await expect(page.getByTestId('chip')).toHaveAttribute('data-word', 'paused');
   await page.locator('body').press('.');
-  await expect(page.getByTestId('message')).toHaveText('Step 121 done on 2/2 ranks');
+  await expect(page.getByTestId('message')).toHaveText(`Step ${paused + 1} done on 2/2 ranks`);
+  await expect(page.getByTestId('chip')).toHaveText(`paused after step ${paused + 1}`);
   await page.locator('body').press(' ');
   await expect(page.getByTestId('chip')).toHaveText('live');
+  await expect
+    .poll(() => run.askedByPage())
+    .toEqual(['control.claim', 'control.pause', 'control.step', 'control.continue']);
 });
 
 test('while another holds control the page only reads, and offers to take over', async ({
   page,
-  hub,
+  run,
 }) => {
-  hub.setHolder({ session: 'v99', name: 'Ada' });
-  await open(page, hub);
+  await run.goOn();
+  await run.remote.claim('Ada');
+  await open(page, run);
   await expect(page.getByTestId('holder')).toContainText('Ada');
   await expect(page.getByTestId('pause')).toBeDisabled();
   await page.locator('body').press(' ');
   await expect(page.getByTestId('toast')).toContainText('Ada holds control');
-  expect(methods(hub)).toEqual(['hello']);
   await page.getByTestId('holder').click();
   await page.getByLabel('Your name').fill('Grace');
   await page.screenshot({ path: 'test-results/take-over.png' });
   await page.getByRole('button', { name: 'Take over from Ada' }).click();
   await expect(page.getByTestId('holder')).toContainText('you');
   await expect(page.getByTestId('pause')).toBeEnabled();
-  expect(hub.requests.at(-1)?.params).toEqual({ name: 'Grace', take_over: true });
   await page.getByTestId('holder').click();
   await page.getByTestId('release').click();
   await expect(page.getByTestId('holder')).toContainText('free');
+  await expect.poll(() => run.askedByPage()).toEqual(['control.claim', 'control.release']);
+  const [claim] = (await run.trail('control.claim')).slice(-1);
+  expect(claim).toMatchObject({ who: 'Grace', detail: { take_over: true } });
 });
 
 test('who reloads the page while in control of a paused run keeps control', async ({
   page,
-  hub,
+  run,
   context,
 }) => {
-  await open(page, hub);
+  await openTraining(page, run);
   await page.getByTestId('pause').click();
-  await expect(page.getByTestId('chip')).toHaveText('paused after step 120');
+  const paused = await run.pausedAfter();
+  await expect(page.getByTestId('chip')).toHaveText(`paused after step ${paused}`);
   const watcher = await context.newPage();
-  await open(watcher, hub);
-  await expect(watcher.getByTestId('holder')).toContainText('viewer v1');
+  await open(watcher, run);
+  const before = run.holder ?? '';
+  expect(before).toMatch(/^viewer v\d+$/);
+  await expect(watcher.getByTestId('holder')).toHaveText(`Control ${before}`);
   await page.reload();
   await expect(page.getByTestId('holder')).toContainText('you');
   await page.getByTestId('pause').click();
   await expect(page.getByTestId('chip')).toHaveText('live');
   await watcher.reload();
-  await expect(watcher.getByTestId('holder')).toContainText('viewer v3');
-  expect(hub.requests.filter(({ method }) => method === 'control.claim')).toHaveLength(2);
+  const after = run.holder ?? '';
+  expect(after).toMatch(/^viewer v\d+$/);
+  expect(after).not.toBe(before);
+  await expect(watcher.getByTestId('holder')).toHaveText(`Control ${after}`);
+  await expect
+    .poll(() => run.askedByPage())
+    .toEqual(['control.claim', 'control.pause', 'control.claim', 'control.continue']);
 });
 
 test('the sheet of control has the focus, and closes by Escape or a click elsewhere', async ({
   page,
-  hub,
+  run,
 }) => {
-  await open(page, hub);
+  await openAfter(page, run, 1);
   const sheet = page.getByRole('dialog', { name: 'Control of the run' });
   await page.getByTestId('holder').press('Enter');
   await expect(sheet).toBeFocused();
@@ -109,8 +122,8 @@ test('the sheet of control has the focus, and closes by Escape or a click elsewh
   await expect(sheet).toHaveCount(0);
 });
 
-test('the question mark shows the shortcuts', async ({ page, hub }) => {
-  await open(page, hub);
+test('the question mark shows the shortcuts', async ({ page, run }) => {
+  await openAfter(page, run, 1);
   await page.locator('body').press('?');
   await expect(page.getByRole('dialog', { name: 'Keyboard' })).toBeVisible();
   await page.screenshot({ path: 'test-results/help.png' });

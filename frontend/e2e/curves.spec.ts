@@ -1,6 +1,7 @@
 import { expect, type Page } from '@playwright/test';
+import { advance, openAfter } from './real_run.ts';
 import { test } from './recorded.ts';
-import { advance, idle, open } from './support.ts';
+import { idle, open } from './support.ts';
 
 interface Box {
   readonly x: number;
@@ -34,18 +35,18 @@ async function zoom(page: Page, from: number, to: number): Promise<void> {
   await page.mouse.up();
 }
 
-test('new data do not move a zoom; a double click shows all again', async ({ page, hub }) => {
-  await open(page, hub);
+test('new data do not move a zoom; a double click shows all again', async ({ page, run }) => {
+  await openAfter(page, run, 120);
   expect(await stepAt(page, 0.5)).toBeCloseTo(60, -1);
   await zoom(page, 0.1, 0.3);
   const [left, right] = [await stepAt(page, 0.02), await stepAt(page, 0.97)];
   expect(left).toBeGreaterThan(8);
   expect(right).toBeLessThan(40);
-  await advance(page, hub, 10);
+  await advance(page, 10);
   expect([await stepAt(page, 0.02), await stepAt(page, 0.97)]).toEqual([left, right]);
   await page.mouse.dblclick((await plotBox(page)).x + 80, (await plotBox(page)).y + 60);
   expect(await stepAt(page, 0.97)).toBeGreaterThan(120);
-  await advance(page, hub, 10);
+  await advance(page, 10);
   // The last pixels are the grip's that resizes the curves.
   expect(await stepAt(page, 0.97)).toBeGreaterThan(133);
 });

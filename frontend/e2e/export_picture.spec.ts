@@ -36,13 +36,13 @@ async function colorsOf(page: Page, element: Locator): Promise<number> {
   return colors.size;
 }
 
-test('a program, its name, and what a plan would change', kSmoke, async ({ page, hub }) => {
-  await visitInterventions(page, hub);
+test('a program, its name, and what a plan would change', kSmoke, async ({ page, run }) => {
+  await visitInterventions(page, run);
   await typeProgram(page, kSteer, 'steer');
   await expect(page.getByTestId('program-verdict')).toHaveText(/^The program is fine/);
   expect(await colorsOf(page, page.getByTestId('program-text'))).toBeGreaterThan(5);
   expect(await colorsOf(page, page.getByLabel('Name of the program'))).toBeGreaterThan(5);
-  await visitPlan(page, hub);
+  await visitPlan(page, run);
   expect(await colorsOf(page, page.getByTestId('plan-outcome'))).toBeGreaterThan(5);
 });
 

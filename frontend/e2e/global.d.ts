@@ -20,6 +20,7 @@ interface Window {
       readonly plan: { readonly entries: readonly unknown[] } | null;
       readonly control: {
         setPlan(plan: { readonly entries: readonly unknown[] }): Promise<unknown>;
+        step(count: number): Promise<unknown>;
         release(): Promise<unknown>;
       };
     };

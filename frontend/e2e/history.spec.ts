@@ -1,8 +1,11 @@
 import AxeBuilder from '@axe-core/playwright';
-import { expect } from '@playwright/test';
-import { kLayers, kTiles, kTokens, test } from './recorded.ts';
+import { expect, mergeTests } from '@playwright/test';
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { killHub, kForgetful, kLostStep, openWithLostStep } from './faults.ts';
+import { advance, kSlow, openAfter, test as withRun, visit } from './real_run.ts';
+import { kLayers, kTiles, kTokens, test as withRecorded } from './recorded.ts';
 import {
-  advance,
   choose,
   digits,
   hoverTile,
@@ -14,13 +17,25 @@ import {
   tipValue,
 } from './support.ts';
 
-test('the loss curve shows all of the run, not only what the hub repeats', async ({
-  page,
-  hub,
-}) => {
-  hub.step = 2500;
-  await open(page, hub);
-  await expect.poll(() => page.evaluate(() => window.__tt?.app.series.all.length)).toBe(2500);
+const test = mergeTests(withRecorded, withRun);
+
+test.describe('a long run', () => {
+  const kSteps = 2100;
+  test.use({
+    flags: ['--train-iters', '3000', '--micro-batch-size', '1', '--global-batch-size', '1'],
+  });
+
+  test('the loss curve shows all of the run, not only what the hub repeats', async ({
+    page,
+    run,
+  }) => {
+    test.slow();
+    await run.remote.control('plan.set', { plan: { entries: [] } });
+    await run.stepAs('Ada', kSteps);
+    expect(await run.scalars()).toHaveLength(kSteps);
+    await visit(page, run, 'tab=overview', 'overview');
+    await expect.poll(() => page.evaluate(() => window.__tt?.app.series.all.length)).toBe(kSteps);
+  });
 });
 
 test('a step that the page does not hold comes from the history', async ({ page, recorded }) => {
@@ -56,35 +71,77 @@ test('a curve over the steps begins before the page came', async ({ page, record
   await expect(page.getByTestId('tip')).toContainText('5');
 });
 
-test('a step that nobody keeps is shown as a gap', kSmoke, async ({ page, hub }) => {
-  hub.holes.add(118);
-  await open(page, hub);
-  await page.locator('body').press('ArrowLeft');
-  await expect(page.getByTestId('shown-step')).toHaveText('step 119');
-  await page.locator('body').press('ArrowLeft');
-  await expect(page.getByTestId('no-maps')).toContainText('No data of HiddenStates at step 118');
-  await expect(page.getByTestId('step-source')).toHaveText('no data of this step');
-  await page.screenshot({ path: 'test-results/gap.png' });
-  await page.locator('body').press('ArrowLeft');
-  await expect(page.getByTestId('shown-step')).toHaveText('step 117');
-  await expect(page.getByTestId('tile-map')).toBeVisible();
+test.describe('a run that keeps no records', () => {
+  test.use({ flags: kForgetful });
+
+  test('a step that nobody keeps is shown as a gap', kSmoke, async ({ page, run }) => {
+    await openWithLostStep(page, run);
+    const shown = page.getByTestId('shown-step');
+    await page.locator('body').press('ArrowLeft');
+    await expect(shown).toHaveText(`step ${kLostStep + 1}`);
+    await page.locator('body').press('ArrowLeft');
+    const gap = `No data of MLP1 at step ${kLostStep}`;
+    await expect(page.getByTestId('no-maps')).toContainText(gap);
+    await expect(page.getByTestId('step-source')).toHaveText('no data of this step');
+    await page.screenshot({ path: 'test-results/gap.png' });
+    await page.locator('body').press('ArrowLeft');
+    await expect(shown).toHaveText(`step ${kLostStep - 1}`);
+    await expect(page.getByTestId('tile-map')).toBeVisible();
+  });
 });
 
-test('without a history the page goes through what it holds', async ({ page, hub }) => {
-  hub.keepsHistory = false;
-  await open(page, hub);
-  await expect(page.getByLabel('One captured step back')).toBeDisabled();
-  await advance(page, hub, 2);
+test('without a history the page goes through what it holds', async ({ page, run }) => {
+  const { run_id: id } = JSON.parse(run.read('hub.json')) as { readonly run_id: string };
+  await killHub(run, () => {
+    for (const name of ['run.ttrec', `run-${id}.ttrec`]) {
+      rmSync(join(run.folder, name), { force: true });
+      mkdirSync(join(run.folder, name));
+    }
+  });
+  await visit(page, run, '', 'start');
+  await advance(page);
+  // Only from here on, the page surely watches. Other numbers are another series.
+  const entry = { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 4 } };
+  await page.evaluate((entry) => window.__tt?.app.control.setPlan({ entries: [entry] }), entry);
+  const shown = page.getByTestId('shown-step');
+  for (const step of [2, 3, 4]) {
+    await advance(page);
+    await expect(shown).toHaveText(`step ${step}`);
+    if (step === 2) await expect(page.getByLabel('One captured step back')).toBeDisabled();
+  }
   await page.locator('body').press('ArrowLeft');
-  await expect(page.getByTestId('shown-step')).toHaveText('step 121');
+  await expect(shown).toHaveText('step 3');
 });
 
-test('what was taken is acknowledged', async ({ page, hub }) => {
-  await open(page, hub);
-  expect(hub.requests[0]).toMatchObject({ method: 'hello', params: { window: 1 } });
-  await expect.poll(() => hub.acknowledged).toBe(1);
-  await advance(page, hub, 6);
-  await expect.poll(() => hub.acknowledged).toBe(7);
+interface Frame {
+  readonly payload: string | Buffer;
+}
+
+/** What the page says to the hub. */
+interface Said {
+  readonly event?: string;
+  readonly params?: Readonly<Record<string, unknown>>;
+}
+
+test('what was taken is acknowledged', async ({ page, run }) => {
+  let taken = 0;
+  const said: Said[] = [];
+  page.on('websocket', (socket) => {
+    socket.on('framereceived', ({ payload }: Frame) => (taken += Number(Buffer.isBuffer(payload))));
+    socket.on('framesent', ({ payload }: Frame) =>
+      said.push(JSON.parse(payload.toString()) as Said),
+    );
+  });
+  await openAfter(page, run, 1);
+  expect(said[0]).toMatchObject({ method: 'hello', params: { window: 1 } });
+  const acknowledged = (): unknown =>
+    said.findLast(({ event }) => event === 'ack')?.params?.messages;
+  await expect.poll(acknowledged).toBe(taken);
+  const before = taken;
+  for (let i = 0; i < 6; i++) await advance(page);
+  await expect(page.getByTestId('shown-step')).toHaveText('step 7');
+  expect(taken).toBe(before + 6);
+  await expect.poll(acknowledged).toBe(taken);
 });
 
 test('a replay is moved, sped up and stepped; its plan stays', async ({ page, recorded }) => {
@@ -130,30 +187,41 @@ test.describe('from the first step', () => {
   });
 });
 
-test('stop asks first, and only the holder of control sees it', async ({ page, hub }) => {
-  await open(page, hub);
-  await expect(page.getByTestId('stop')).toHaveCount(0);
-  await page.getByTestId('holder').click();
-  await page.getByTestId('claim').click();
-  await page.getByTestId('stop').click();
-  const dialog = page.getByRole('dialog', { name: 'Stop the run?' });
-  await expect(dialog).toBeVisible();
-  await page.screenshot({ path: 'test-results/stop.png' });
-  await page.keyboard.press('Escape');
-  await expect(dialog).toBeHidden();
-  expect(hub.requests.some(({ method }) => method === 'control.stop')).toBe(false);
-  await page.getByTestId('stop').press('Enter');
-  await page.getByTestId('stop-confirm').press('Enter');
-  await expect(page.getByTestId('chip')).toHaveText('stopped after step 120');
-  await expect(page.getByTestId('message')).toHaveText('The run ends after step 120 on 2/2 ranks');
+test.describe('a run that trains', () => {
+  test.use({ flags: kSlow });
+
+  test('stop asks first, and only the holder of control sees it', async ({ page, run }) => {
+    await run.goOn();
+    await open(page, run);
+    await expect(page.getByTestId('stop')).toHaveCount(0);
+    await page.getByTestId('holder').click();
+    await page.getByTestId('claim').click();
+    await page.getByTestId('stop').click();
+    const dialog = page.getByRole('dialog', { name: 'Stop the run?' });
+    await expect(dialog).toBeVisible();
+    await page.screenshot({ path: 'test-results/stop.png' });
+    await page.keyboard.press('Escape');
+    await expect(dialog).toBeHidden();
+    const { step } = run;
+    await expect.poll(() => run.step).toBeGreaterThan(step);
+    await page.getByTestId('stop').press('Enter');
+    await page.getByTestId('stop-confirm').press('Enter');
+    await expect.poll(() => run.state.phase).toBe('stopped');
+    const last = run.state.step;
+    await expect(page.getByTestId('chip')).toContainText(`stopped after step ${last}`);
+    await expect(page.getByTestId('message')).toHaveText(
+      `The run ends after step ${last} on 2/2 ranks`,
+    );
+  });
 });
 
-for (const viewOnly of ['told', 'silent'] as const) {
-  test(`a token that only views (${viewOnly}) has nothing to claim`, async ({ page, hub }) => {
-    hub.viewOnly = viewOnly;
-    await open(page, hub);
+test.describe('with a token that only views', () => {
+  test.use({ flags: [...kSlow, '--tensor-tracer-auth', 'token'] });
+
+  test('a token that only views has nothing to claim', async ({ page, run }) => {
+    await run.goOn();
+    await open(page, { url: run.signIn('', 'viewer_token') });
     await page.getByTestId('holder').click();
-    if (viewOnly === 'silent') await page.getByTestId('claim').click();
     await expect(page.getByTestId('view-only')).toHaveText('This token allows only viewing.');
     await expect(page.getByTestId('claim')).toHaveCount(0);
     await expect(page.getByTestId('pause')).toBeDisabled();
@@ -164,12 +232,13 @@ for (const viewOnly of ['told', 'silent'] as const) {
     );
     await expect(page.getByTestId('plan-claim')).toHaveCount(0);
   });
-}
+});
 
-test('an entry that is off is shown so, and is switched on again', async ({ page, hub }) => {
-  const [first, second, ...rest] = hub.plan.entries;
-  hub.plan = { number: 1, entries: [{ ...first, enabled: false }, second, ...rest] };
-  await open(page, hub);
+test('an entry that is off is shown so, and is switched on again', async ({ page, run }) => {
+  const [first, ...rest] = run.plan.entries;
+  const entries = [{ ...first, enabled: false }, ...rest];
+  await run.remote.control('plan.set', { plan: { entries } });
+  await openAfter(page, run, 1);
   await expect(page.getByTestId('point')).toHaveValue('MLP1');
   await page.getByTestId('point').selectOption('HiddenStates');
   await expect(page.getByTestId('no-maps')).toContainText('HiddenStates is off');
@@ -179,8 +248,8 @@ test('an entry that is off is shown so, and is switched on again', async ({ page
   await page.screenshot({ path: 'test-results/entry-off.png' });
   await page.getByLabel('Entry 2 on').press('Space');
   await page.getByTestId('apply').click();
-  await expect(page.getByTestId('plan-in-force')).toContainText('In force since step 121');
-  expect(hub.plan.entries.map(({ enabled }) => enabled)).toEqual([false, false, undefined]);
+  await expect(page.getByTestId('plan-in-force')).toContainText('In force since step 2');
+  expect(run.plan.entries.map(({ enabled }) => enabled)).toEqual([false, false, undefined]);
 });
 
 for (const colorScheme of ['dark', 'light'] as const) {

@@ -1,35 +1,30 @@
-import AxeBuilder from '@axe-core/playwright';
 import { expect, type Page } from '@playwright/test';
-import type { FakeHub } from './fake_hub.ts';
-import { kPositions } from './fake_interventions.ts';
+import { formatNumber } from '../src/base/format.ts';
 import {
   apply,
-  asked,
   grouped,
   kSteer,
+  lineOf,
+  preview,
   ready,
   textOf,
   type,
   visit,
 } from './interventions_support.ts';
-import { idle, kSmoke, open, test } from './support.ts';
+import { advance, kHidden, kMicroBatch, kTokens, type RealRun, test } from './real_run.ts';
+import { idle, kSmoke, seriousOf } from './support.ts';
 
 // The Interventions view: type, check, arm, preview, apply.
 
-async function seriousFindings(page: Page): Promise<readonly string[]> {
-  const { violations } = await new AxeBuilder({ page }).analyze();
-  const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
-  return serious.flatMap(({ id, nodes }) =>
-    nodes.map((node) => `${id}: ${String(node.target[0])} ${node.failureSummary ?? ''}`),
-  );
-}
+/** Tokens of one forward. */
+const kPositions = kMicroBatch * kTokens;
 
 test('a program is checked while it is typed; nobody needs the lease for it', async ({
   page,
-  hub,
+  run,
 }) => {
-  hub.setHolder({ session: 'v99', name: 'Ada' });
-  await visit(page, hub);
+  await run.remote.claim('Ada');
+  await visit(page, run);
   await type(page, kSteer);
   await expect(page.getByTestId('program-verdict')).toHaveText(/^The program is fine/);
   const check = page.getByTestId('program-check');
@@ -44,21 +39,24 @@ test('a program is checked while it is typed; nobody needs the lease for it', as
   await expect(page.getByTestId('program-graph')).toBeHidden();
   await page.getByText('Graph (JSON)').click();
   await expect(page.getByTestId('program-graph')).toContainText('"version": 1');
-  expect(asked(hub, 'intervention.check').at(-1)).toEqual({ program: kSteer });
+  const { graph } = await run.remote.ask('intervention.check', { program: kSteer });
+  expect(JSON.parse(await page.getByTestId('program-graph').innerText())).toEqual(graph);
   await type(page, `when(phase="eval", steps="100-200", tokens="-1")\n${kSteer}`);
   await expect(check.getByTestId('program-when')).toHaveText(
     'evaluation · steps 100-200 · tokens -1',
   );
 });
 
-test('an error stands in the text, with line, column and caret', kSmoke, async ({ page, hub }) => {
-  await visit(page, hub);
+test('an error stands in the text, with line, column and caret', kSmoke, async ({ page, run }) => {
+  await visit(page, run);
   const text = 'h = layers[2].output\nlayers[2].output = h + 4 * vetcor("evil")[2]';
   await type(page, text);
   const error = page.getByTestId('program-error');
   await expect(error).toContainText('line 2, column 28');
-  await expect(error).toContainText('there is no "vetcor"');
-  await expect(error).toContainText('docs/intervention_graph.md lists what there is');
+  await expect(error).toContainText('there is no "vetcor", did you mean "vector"?');
+  await expect(error).toContainText(
+    'docs/intervention_graph.md lists what stands in an expression',
+  );
   expect(await page.getByTestId('program-caret').textContent()).toBe(
     `${text.split('\n')[1]}\n${' '.repeat(27)}^~~~~~`,
   );
@@ -73,8 +71,8 @@ test('an error stands in the text, with line, column and caret', kSmoke, async (
   await expect(page.getByTestId('apply-program')).toBeEnabled();
 });
 
-test("ready-made programs take the run's vector and a middle layer", async ({ page, hub }) => {
-  await visit(page, hub);
+test("ready-made programs take the run's vector and a middle layer", async ({ page, run }) => {
+  await visit(page, run);
   await page.getByTestId('first-steer').click();
   await expect(page.getByLabel('Name of the program')).toHaveValue('steer');
   expect(await textOf(page)).toContain('layers[2].output = h + alpha * vector("evil")[2]');
@@ -91,9 +89,9 @@ test("ready-made programs take the run's vector and a middle layer", async ({ pa
 
 test('the editor has colours, and completes places, vectors and operators', async ({
   page,
-  hub,
+  run,
 }) => {
-  await visit(page, hub);
+  await visit(page, run);
   const field = page.getByTestId('program-text');
   const options = page.locator('.cm-tooltip-autocomplete').getByRole('option');
   await field.focus();
@@ -121,11 +119,44 @@ test('the editor has colours, and completes places, vectors and operators', asyn
   await expect(options.filter({ hasText: 'layers[2].mlp.output' })).toHaveCount(1);
 });
 
-test('preview, apply: what it would do first, then the step and the ranks; the preview stays', async ({
-  page,
-  hub,
-}) => {
-  await visit(page, hub);
+interface Previewed {
+  readonly batches: readonly { readonly loss_off: number; readonly loss_on: number }[];
+  readonly writes: readonly { readonly norm_before: number; readonly norm_change: number }[];
+}
+
+/** As the table of losses has it. */
+function lossCells({ loss_off, loss_on }: Previewed['batches'][number]): readonly string[] {
+  const by = loss_on - loss_off;
+  const sign = by > 0 ? '+' : '';
+  return [formatNumber(loss_off, 5), formatNumber(loss_on, 5), `${sign}${formatNumber(by, 3)}`];
+}
+
+/** The length of row 2 of the vector `evil`, as recorded/make_recording.py writes it. */
+function lengthOfVector(): number {
+  const squares = Array.from({ length: kHidden }, (_, n) => Math.sin(1 + 2 * kHidden + n) ** 2);
+  return Math.sqrt(squares.reduce((sum, each) => sum + each));
+}
+
+/** The page shows what the trainer has answered. */
+async function expectPreviewed(page: Page, { batches, writes }: Previewed): Promise<void> {
+  const result = page.getByTestId('preview-result');
+  const cellsOf = (name: string): Promise<string[]> =>
+    result.getByRole('row', { name }).getByRole('cell').allInnerTexts();
+  expect(await cellsOf('last training batch')).toEqual(lossCells(batches[0]));
+  expect(await cellsOf('first evaluation batch')).toEqual(lossCells(batches[1]));
+  const [{ norm_before, norm_change }] = writes;
+  expect(await cellsOf('layers[2].output')).toEqual([
+    grouped(kPositions),
+    ...[norm_before, norm_change].map((each) => formatNumber(each, 5)),
+    `${((100 * norm_change) / norm_before).toPrecision(3)} %`,
+  ]);
+  // What is added at each position is 8 times the vector.
+  const added = 8 * Math.sqrt(kPositions) * lengthOfVector();
+  expect(norm_change / added).toBeCloseTo(1, 5);
+}
+
+test('preview: what it would do; a value outside its range is refused', async ({ page, run }) => {
+  await visit(page, run);
   await ready(page);
   const check = page.getByTestId('program-check');
   await expect(check.getByTestId('program-write')).toContainText('layers[2].output');
@@ -133,102 +164,117 @@ test('preview, apply: what it would do first, then the step and the ranks; the p
   await expect(page.getByTestId('value-error')).toHaveText('alpha: from 0 to 20');
   await expect(page.getByTestId('apply-program')).toBeDisabled();
   await page.getByLabel('Value of alpha').fill('8');
-  await page.getByTestId('preview').click();
-  const preview = page.getByTestId('preview-result');
-  await expect(preview.getByRole('row', { name: 'last training batch' })).toHaveText(
-    /2\.3100\s*2\.3900\s*\+0\.0800$/,
-  );
-  await expect(preview.getByRole('row', { name: 'first evaluation batch' })).toHaveText(
-    /2\.4000\s*2\.3750\s*−0\.0250$/,
-  );
-  await expect(preview.getByRole('row', { name: 'layers[2].output' })).toHaveText(
-    new RegExp(`${grouped(kPositions)}\\s*320\\.00\\s*32\\.000\\s*10\\.0 %$`),
-  );
-  expect(asked(hub, 'intervention.preview')).toMatchObject([
-    { program: kSteer, parameters: { alpha: 8 } },
-  ]);
+  await preview(page);
+  const { detail } = await lineOf(run, 'intervention.preview');
+  expect(detail.params).toMatchObject({ program: kSteer, parameters: { alpha: 8 } });
+  const answer = detail.result as Previewed;
+  await expectPreviewed(page, answer);
   await page.screenshot({ path: 'test-results/interventions-preview.png' });
-  expect(hub.interventions.programs).toEqual([]);
-  await expect(page.getByTestId('preview-state')).toHaveText('Not applied yet.');
+  expect(run.programs).toEqual([]);
+});
+
+test('preview, apply: what it would do first, then the step and the ranks; the preview stays', async ({
+  page,
+  run,
+}) => {
+  await visit(page, run);
+  await ready(page);
+  await page.getByLabel('Value of alpha').fill('8');
+  await preview(page);
   await page.getByLabel('For how many steps').fill('500');
   await page.getByLabel('Keep in force when the lease ends').check();
   await page.getByTestId('apply-program').click();
-  expect(await settled(hub, 'intervention.apply')).toEqual({
+  expect((await lineOf(run, 'intervention.apply')).detail.params).toEqual({
     ...{ name: 'steer', program: kSteer, parameters: { alpha: 8 }, ttl: 500, keep: true },
   });
   const force = page.getByTestId('interventions-in-force');
   await expect(force).toHaveText(
-    'steer is in force from step 121 on 2/2 ranks; it has not acted yet',
+    'steer is in force from step 1 on 2/2 ranks; it has not acted yet',
   );
-  await expect(page.getByTestId('preview-state')).toHaveText('Applied: in force from step 121.');
-  await expect(preview).toBeVisible();
-  hub.advance();
-  const words = `applied at step 121 on 2/2 ranks, ${grouped(2 * kPositions)} positions`;
+  await expect(page.getByTestId('preview-state')).toHaveText('Applied: in force from step 1.');
+  await expect(page.getByTestId('preview-result')).toBeVisible();
+  await advance(page);
+  const words = `applied at step 1 on 2/2 ranks, ${grouped(kPositions)} positions`;
   await expect(force).toHaveText(`steer ${words}`);
+  // Step 1 trains on the batch of the preview, with the same weights.
+  const { batches } = (await lineOf(run, 'intervention.preview')).detail.result as Previewed;
+  await expect.poll(() => run.remote.told('step')?.loss).toBeCloseTo(batches[0].loss_on, 5);
   const card = page.getByTestId('program-steer');
-  await expect(card).toContainText('in force from step 121 to 620, stays when the lease ends');
+  await expect(card).toContainText('in force from step 1 to 500, stays when the lease ends');
   await expect(card).toContainText(words);
-  hub.advance();
-  await expect(card).toContainText(`in total ${grouped(4 * kPositions)} positions in 4 forwards`);
+  for (let step = 2; step <= 9; step++) {
+    await advance(page);
+    await expect(card).toContainText(`step ${step}: ${kPositions} positions in 1 forward`);
+  }
+  await expect(card).toContainText(`in total ${grouped(9 * kPositions)} positions in 9 forwards`);
   await expect(page.getByTestId('program-replaces')).toHaveText(
     'Apply replaces the steer that is in force.',
   );
   await page.screenshot({ path: 'test-results/interventions-applied.png' });
 });
 
-async function settled(
-  hub: FakeHub,
-  method: string,
-): Promise<Readonly<Record<string, unknown>> | undefined> {
-  await expect.poll(() => asked(hub, method).length).toBeGreaterThan(0);
-  return asked(hub, method).at(-1);
+/** So many programs may be in force at a time. */
+const kMostPrograms = 32;
+
+/** Another viewer applies as many programs as a run takes. They stay when nobody holds control. */
+async function fill(run: RealRun): Promise<void> {
+  await run.remote.claim('Ada');
+  for (let i = 1; i <= kMostPrograms; i++) {
+    const program = 'layers[1].output *= 1.0';
+    await run.remote.ask('intervention.apply', { name: `other ${i}`, program, keep: true });
+  }
+  await run.remote.release();
 }
 
 test('a preview says when the editor has another program; a refusal is shown', async ({
   page,
-  hub,
+  run,
 }) => {
-  await visit(page, hub);
+  await fill(run);
+  await visit(page, run);
   await ready(page);
-  await page.getByTestId('preview').click();
+  await preview(page);
   const state = page.getByTestId('preview-state');
-  await expect(state).toHaveText('Not applied yet.');
   await page.getByLabel('Value of alpha').fill('9');
   await expect(state).toHaveText('The editor has another program now: preview again.');
   await expect(page.getByTestId('preview-result')).toBeVisible();
-  hub.interventions.refusal = {
-    code: 'invalid_argument',
-    message: '32 programs are in force',
-    where: 'name',
-    remedy: 'revert one',
-  };
   await page.getByTestId('apply-program').click();
-  await expect(page.getByTestId('refusal')).toHaveText(/^32 programs are in force\s+revert one/);
+  await expect(page.getByTestId('refusal')).toHaveText(
+    /^32 programs are in force already\s+remove one/,
+  );
   // What is typed is another program: the refusal was about the last, and values stand in the text.
   await type(page, `${kSteer}\n`, 'steer');
   await expect(page.getByTestId('refusal')).toHaveCount(0);
   await expect(page.getByLabel('Value of alpha')).toHaveValue('4');
 });
 
-for (const kind of ['told', 'silent'] as const) {
-  test(`a token that only views: checking needs another, ${kind}`, async ({ page, hub }) => {
-    hub.viewOnly = kind;
-    await visit(page, hub);
-    await type(page, kSteer);
-    await expect(page.getByTestId('program-verdict')).toHaveText(
-      "Not checked: the check needs the run's token. This token allows only viewing.",
-    );
-    await expect(page.getByTestId('preview')).toBeDisabled();
-    expect(asked(hub, 'intervention.check')).toHaveLength(kind === 'told' ? 0 : 1);
-  });
+async function expectNotChecked(page: Page): Promise<void> {
+  await type(page, kSteer);
+  await expect(page.getByTestId('program-verdict')).toHaveText(
+    "Not checked: the check needs the run's token. This token allows only viewing.",
+  );
+  await expect(page.getByTestId('preview')).toBeDisabled();
 }
+
+test.describe('with tokens', () => {
+  test.use({ flags: ['--tensor-tracer-auth', 'token'] });
+
+  test('a token that only views: checking needs another', async ({ page, run }) => {
+    await visit(page, { url: run.signIn('', 'viewer_token') });
+    // The page knows it before it asks for a check.
+    await expect(page.getByTestId('interventions-access')).toHaveText(
+      'Read-only: this token allows only viewing.',
+    );
+    await expectNotChecked(page);
+  });
+});
 
 test('a draft survives a reload and travels with the link, but not a very long one', async ({
   page,
-  hub,
+  run,
   context,
 }) => {
-  await visit(page, hub);
+  await visit(page, run);
   const text = `${kSteer}\n\n  # é "50 %" & so on`;
   await type(page, text, 'my steer');
   await idle(page);
@@ -248,9 +294,9 @@ test('a draft survives a reload and travels with the link, but not a very long o
 
 test('Edit brings a program back into the editor; Enter keeps the indentation', async ({
   page,
-  hub,
+  run,
 }) => {
-  await visit(page, hub);
+  await visit(page, run);
   await apply(page);
   await type(page, '');
   await page.getByRole('button', { name: 'Edit' }).click();
@@ -264,8 +310,11 @@ test('Edit brings a program back into the editor; Enter keeps the indentation', 
   await expect.poll(() => textOf(page)).toBe('x = (1 +\n    2 +\n    3)');
 });
 
-test('the keyboard goes all the way, and the palette reverts', async ({ page, hub }) => {
-  await open(page, hub);
+test('the keyboard goes all the way, and the palette reverts', async ({ page, run }) => {
+  await page.goto(run.url);
+  await expect(page.getByTestId('chip')).toHaveText('ready to start');
+  await advance(page);
+  await expect(page.getByTestId('tile-map')).toBeVisible();
   await page.locator('body').press('7');
   const field = page.getByTestId('program-text');
   await expect(field).toBeVisible();
@@ -290,20 +339,20 @@ test('the keyboard goes all the way, and the palette reverts', async ({ page, hu
 });
 
 for (const colorScheme of ['dark', 'light'] as const) {
-  test(`no serious finding of axe in interventions, ${colorScheme}`, async ({ page, hub }) => {
+  test(`no serious finding of axe in interventions, ${colorScheme}`, async ({ page, run }) => {
     await page.emulateMedia({ colorScheme });
-    await visit(page, hub);
+    await visit(page, run);
     await apply(page);
-    hub.advance();
+    await advance(page);
     await type(page, kSteer.replace('vector', 'vetcor'), 'steer');
     await expect(page.getByTestId('program-error')).toBeVisible();
     await page.screenshot({ path: `test-results/interventions-wrong-${colorScheme}.png` });
-    expect(await seriousFindings(page)).toEqual([]);
+    expect(await seriousOf(page)).toEqual([]);
     await ready(page);
     await page.getByTestId('preview').click();
     await expect(page.getByTestId('preview-result')).toBeVisible();
     await page.screenshot({ path: `test-results/interventions-${colorScheme}.png` });
-    expect(await seriousFindings(page)).toEqual([]);
+    expect(await seriousOf(page)).toEqual([]);
     await page.setViewportSize({ width: 640, height: 360 });
     for (const id of ['preview', 'revert-all', 'program-text']) {
       await page.getByTestId(id).scrollIntoViewIfNeeded();

@@ -36,7 +36,7 @@ test('the value under the cursor is that of the Python client', async ({ page })
     const tokens = values[index][0].length;
     for (let turn = 0; turn < 20; turn++) {
       const [tile, token] = [(turn * 37) % kTiles, (turn * 101) % tokens];
-      await hoverTile(page, tile, token, kTiles);
+      await hoverTile(page, tile, token, kTiles, tokens);
       const shown = await tipValue(page);
       const read = values[index][tile][token];
       const where = `${dtype}, tile ${tile}, token ${token}`;

@@ -1,5 +1,5 @@
 import { expect, type Page } from '@playwright/test';
-import { kBroken, kTiles, kTokens, test } from './recorded.ts';
+import { kBroken, kTiles, kLayers, kTokens, test } from './recorded.ts';
 import {
   advance,
   digits,
@@ -46,14 +46,14 @@ test(
       await hoverTile(page, tile, token, kTiles, kTokens);
       expect(await tipValue(page)).toBe(digits(recorded.expected.tile(1, 31, token, tile)));
     }
-    await hoverLayer(page, 3, 22, kTokens);
+    await hoverLayer(page, 3, 22, kLayers, kTokens);
     const tiles = Array.from({ length: kTiles }, (_, tile) =>
       recorded.expected.tile(3, 31, 22, tile),
     );
     const sum = tiles.reduce((total, each) => total + each, 0);
     expect(await tipValue(page)).toBeCloseTo(sum / kTiles, 6);
     await page.getByRole('button', { name: 'max |x|' }).click();
-    await hoverLayer(page, 3, 22, kTokens);
+    await hoverLayer(page, 3, 22, kLayers, kTokens);
     expect(await tipValue(page)).toBe(digits(Math.max(...tiles.map(Math.abs))));
   },
 );

@@ -1,8 +1,9 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect } from '@playwright/test';
-import { numberAt } from './fake_data.ts';
+import { entriesAsked, recordedNumbers, setPlan } from './plan_support.ts';
+import { advance } from './real_run.ts';
 import { kFull, test } from './recorded.ts';
-import { idle, kSmoke, watch } from './support.ts';
+import { idle, kSmoke } from './support.ts';
 
 // The map of the model: what each box tells, and where a click goes.
 
@@ -56,28 +57,26 @@ for (const colorScheme of ['dark', 'light'] as const) {
 
 test('boxes without a size are measured by one click, and an empty box leads to the plan', async ({
   page,
-  hub,
+  run,
 }) => {
-  watch(hub, { point: 'MLP1', compressor: { kind: 'tile', tiles: 32 } });
-  await page.goto(hub.url.replace('/#', '/?tab=model#'));
+  const mlp = { point: 'MLP1', compressor: { kind: 'tile', tiles: 4 } };
+  await setPlan(run, mlp, { point: 'InputTokens' });
+  await page.goto(run.at('tab=model'));
   const boxes = page.getByTestId('block');
   await expect(boxes.nth(1)).toHaveAccessibleName('Layer 1: 1 traced');
   await boxes.nth(0).click();
-  await expect(page.getByTestId('toast-action')).toBeVisible();
-  await page.getByTestId('trace-sizes').click();
-  await expect
-    .poll(() => hub.plan.entries.slice(2))
-    .toEqual([
-      { point: 'HiddenStates', every: 10, compressor: { kind: 'stats' } },
-      { point: 'FinalNorm', every: 10, compressor: { kind: 'stats' } },
-    ]);
-  await expect(page.getByTestId('trace-sizes')).toHaveCount(0);
-  hub.step += 9;
-  hub.advance();
-  const rms = numberAt(2, 130, kRms).toPrecision(3);
-  await expect(boxes.nth(2)).toHaveAccessibleName(
-    new RegExp(`^Layer 2, RMS ${rms} of HiddenStates, step 130`),
-  );
   await page.getByTestId('toast-action').click();
   await expect(page.getByTestId('plan-list')).toBeVisible();
+  await page.getByTestId('tab-model').click();
+  await page.getByTestId('trace-sizes').click();
+  const added = ['Embedding', 'HiddenStates', 'FinalNorm'];
+  expect((await entriesAsked(run, 2)).slice(2)).toEqual(
+    added.map((point) => ({ point, every: 10, compressor: { kind: 'stats' } })),
+  );
+  await expect(page.getByTestId('trace-sizes')).toHaveCount(0);
+  await advance(page, 10);
+  const stats = await recordedNumbers(run, 'first=10&last=10&entry=3&layers=2');
+  await expect(boxes.nth(2)).toHaveAccessibleName(
+    new RegExp(`^Layer 2, RMS ${stats[kRms].toPrecision(3)} of HiddenStates, step 10`),
+  );
 });

@@ -1,19 +1,24 @@
 import { expect } from '@playwright/test';
-import { advance, idle, kSmoke, open, test } from './support.ts';
+import { kSlow, test, visit } from './real_run.ts';
+import { idle, kSmoke, open } from './support.ts';
 
 // What the page says of the run in whatever view it is: toasts, the title, and a run that waits.
+
+test.use({ flags: kSlow });
 
 test(
   'a pause can be taken back for three seconds, and the title tells it',
   kSmoke,
-  async ({ page, hub }) => {
+  async ({ page, run }) => {
     await page.clock.install();
-    await open(page, hub);
-    await expect(page).toHaveTitle(/^▶ 120 · [\d.]+ · shakespeare-demo$/);
+    await run.goOn();
+    await open(page, run);
+    await expect(page).toHaveTitle(/^▶ \d+ · [\d.]+ · demo$/);
     await page.getByTestId('pause').click();
+    const first = await run.pausedAfter();
     const toast = page.getByTestId('toast');
-    await expect(toast).toContainText('Paused after step 120');
-    await expect(page).toHaveTitle(/^⏸ 120 · [\d.]+ · shakespeare-demo$/);
+    await expect(toast).toContainText(`Paused after step ${first}`);
+    await expect(page).toHaveTitle(new RegExp(`^⏸ ${first} · [\\d.]+ · demo$`));
     await page.screenshot({ path: 'test-results/toast.png' });
     await page.getByTestId('toast-action').click();
     await expect(page.getByTestId('chip')).toHaveText('live');
@@ -23,44 +28,44 @@ test(
     await page.mouse.move(5, 300);
     await page.clock.fastForward(3100);
     await expect(toast).toHaveCount(0);
-    await expect(page.getByTestId('chip')).toHaveText('paused after step 120');
+    const second = await run.pausedAfter();
+    await expect(page.getByTestId('chip')).toHaveText(`paused after step ${second}`);
     await page.getByTestId('step-once').click();
-    await expect(page.getByTestId('message')).toHaveText('Step 121 done on 2/2 ranks');
+    await expect(page.getByTestId('message')).toHaveText(`Step ${second + 1} done on 2/2 ranks`);
     await expect(toast).toHaveCount(0);
   },
 );
 
-test('who loses control is told, and a plan of another viewer too', async ({ page, hub }) => {
-  await open(page, hub);
+test('who loses control is told, and a plan of another viewer too', async ({ page, run }) => {
+  await visit(page, run, '', 'start');
   await page.getByTestId('holder').click();
   await page.getByTestId('claim').click();
   await expect(page.getByTestId('holder')).toContainText('you');
-  hub.setHolder({ session: 'v99', name: 'Ada' });
+  await run.remote.claim('Ada');
   await expect(page.getByTestId('toast')).toHaveText('Ada took over control');
-  hub.broadcast('plan', { plan: { ...hub.plan, number: 7 }, step: 130 });
+  const [first] = run.plan.entries;
+  await run.remote.ask('plan.set', { plan: { entries: [first] } });
   await expect(page.getByTestId('toast').last()).toHaveText(
-    'Plan 7 is in force from step 130 on, by Ada',
+    'Plan 2 is in force from step 1 on, by Ada',
   );
 });
 
-test('a run that waits takes a plan before it is started', async ({ page, hub }) => {
-  hub.phase = 'waiting';
-  hub.step = 0;
-  await page.goto(hub.url);
+test('a run that waits takes a plan before it is started', async ({ page, run }) => {
+  await page.goto(run.url);
   const start = page.getByTestId('start').first();
   await expect(start).toBeEnabled();
   await idle(page);
   await expect(page.getByTestId('chip')).toHaveText('ready to start');
   await page.screenshot({ path: 'test-results/waiting.png' });
-  expect(hub.phase).toBe('waiting');
+  expect(run.state.phase).toBe('waiting');
   await page.getByTestId('tab-plan').click();
   await page.getByLabel('Entry 2 on').click();
   await page.getByTestId('apply').click();
   await expect(page.getByTestId('plan-in-force')).toContainText('plan 2');
-  expect(hub.phase).toBe('waiting');
+  expect(run.plan.number).toBe(2);
+  expect(run.state.phase).toBe('waiting');
   await start.click();
   await expect(page.getByTestId('chip')).toHaveText('live');
   await page.getByTestId('tab-tensors').click();
-  await advance(page, hub);
   await expect(page.getByTestId('tile-map')).toBeVisible();
 });

@@ -1,5 +1,7 @@
-import { expect } from '@playwright/test';
-import { kLayers, test } from './recorded.ts';
+import { expect, mergeTests } from '@playwright/test';
+import { kForgetful, kLostStep, openWithLostStep } from './faults.ts';
+import { openAfter, test as withRun } from './real_run.ts';
+import { kLayers, test as withRecorded } from './recorded.ts';
 import {
   advance,
   choose,
@@ -13,6 +15,8 @@ import {
 } from './support.ts';
 
 // The summary of every layer over the steps.
+
+const test = mergeTests(withRecorded, withRun);
 
 const kSteps = 34;
 
@@ -38,49 +42,57 @@ test('over the steps: one number of each layer and step', async ({ page, recorde
   await expect(page.getByRole('heading', { name: 'Layer 3: tiles × tokens' })).toBeVisible();
 });
 
-test('over the steps: a step that nobody kept is a gap', async ({ page, hub }) => {
-  hub.firstKept = hub.step;
-  await open(page, hub);
-  await advance(page, hub, 5);
-  hub.step += 3;
-  await advance(page, hub);
-  await choose(page, 'over steps');
-  const map = page.getByTestId('over-map');
-  const gap = await spotOf(map, 1, 7, kLayers, 10);
-  await map.hover({ position: gap });
-  await expect(page.getByTestId('tip-value')).toHaveText('not captured');
-  await page.mouse.move(5, 5);
-  await idle(page);
-  expect((await pixels(map, gap)).at).toBe('226,229,233');
+test.describe('a run that keeps no records', () => {
+  test.use({ flags: kForgetful });
+
+  test('over the steps: a step that nobody kept is a gap', async ({ page, run }) => {
+    await openWithLostStep(page, run);
+    await choose(page, 'over steps');
+    // Layer 2 at the steps 2 to 6.
+    await expect(page.getByLabel('of 1 layers at 5 steps')).toBeVisible();
+    const map = page.getByTestId('over-map');
+    const gap = await spotOf(map, 0, kLostStep - 2, 1, 5);
+    await map.hover({ position: gap });
+    await expect(page.getByTestId('tip-value')).toHaveText('not captured');
+    await page.mouse.move(5, 5);
+    await idle(page);
+    expect((await pixels(map, gap)).at).toBe('226,229,233');
+  });
 });
 
-test('over the steps: what happened is marked at its step', kSmoke, async ({ page, hub }) => {
-  hub.firstKept = hub.step;
-  hub.trail.add('log', 122, { level: 'warning', message: 'a rank is slow' });
-  await open(page, hub);
-  await advance(page, hub, 4);
-  await choose(page, 'over steps');
-  const map = page.getByTestId('over-map');
-  const spot = await spotOf(map, 0, 2, kLayers, 5);
-  const box = await map.boundingBox();
-  const edge = { x: Math.round(44 + (2 / 5) * ((box?.width ?? 0) - 44)) + 0.5, y: spot.y };
-  await page.mouse.move(5, 5);
-  await idle(page);
-  const color = await page.evaluate(() => {
-    const probe = document.createElement('i');
-    probe.style.color = 'var(--mark-alarm)';
-    document.body.append(probe);
-    const words = getComputedStyle(probe).color.match(/\d+/g)?.join(',');
-    probe.remove();
-    return words;
+test.describe('a run whose learning rate rises', () => {
+  test.use({ flags: ['--lr', '0.01', '--lr-warmup-iters', '100'] });
+
+  test('over the steps: what happened is marked at its step', kSmoke, async ({ page, run }) => {
+    const alarm = { name: 'fast', scalar: 'lr', test: 'above', value: 0.00025 };
+    await run.remote.control('alarms.set', alarm);
+    await openAfter(page, run, 5);
+    await choose(page, 'over steps');
+    const map = page.getByTestId('over-map');
+    const spot = await spotOf(map, 0, 2, kLayers, 5);
+    const box = await map.boundingBox();
+    const edge = { x: Math.round(44 + (2 / 5) * ((box?.width ?? 0) - 44)) + 0.5, y: spot.y };
+    await page.mouse.move(5, 5);
+    await idle(page);
+    const color = await page.evaluate(() => {
+      const probe = document.createElement('i');
+      probe.style.color = 'var(--mark-alarm)';
+      document.body.append(probe);
+      const words = getComputedStyle(probe).color.match(/\d+/g)?.join(',');
+      probe.remove();
+      return words;
+    });
+    await expect.poll(async () => (await pixels(map, edge)).at).toBe(color);
+    await map.hover({ position: spot });
+    // The rate of step n is n / 100 of the highest.
+    await expect(page.getByTestId('tip')).toContainText(
+      'step 3: alarm fast: lr is above 0.00025 at step 3: 0.0003',
+    );
+    await map.hover({ position: await spotOf(map, 0, 3, kLayers, 5) });
+    await expect(page.getByTestId('tip')).not.toContainText('alarm');
+    await page.mouse.move(5, 5);
+    await page.getByTestId('events').click();
+    await idle(page);
+    expect((await pixels(map, edge)).at).not.toBe(color);
   });
-  await expect.poll(async () => (await pixels(map, edge)).at).toBe(color);
-  await map.hover({ position: spot });
-  await expect(page.getByTestId('tip')).toContainText('step 122: a rank is slow');
-  await map.hover({ position: await spotOf(map, 0, 3, kLayers, 5) });
-  await expect(page.getByTestId('tip')).not.toContainText('slow');
-  await page.mouse.move(5, 5);
-  await page.getByTestId('events').click();
-  await idle(page);
-  expect((await pixels(map, edge)).at).not.toBe(color);
 });

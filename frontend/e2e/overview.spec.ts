@@ -1,13 +1,41 @@
 import AxeBuilder from '@axe-core/playwright';
-import { expect, type Locator, type Page } from '@playwright/test';
-import { gradNormAt, lossAt } from './fake_data.ts';
-import type { FakeHub } from './fake_hub.ts';
-import { idle, kSmoke, test } from './support.ts';
+import { expect, type Locator, mergeTests, type Page } from '@playwright/test';
+import {
+  droppedForPage,
+  kForgetful,
+  killHub,
+  kLargeEntry,
+  lockRecording,
+  whileStuck,
+} from './faults.ts';
+import { kSlow, type RealRun, test as withRun, visit } from './real_run.ts';
+import { test as withRecorded } from './recorded.ts';
+import { Remote } from './remote.ts';
+import { advance, idle, kSmoke } from './support.ts';
 
-async function openOverview(page: Page, hub: FakeHub, query = ''): Promise<void> {
-  await page.goto(hub.url.replace('/#', `/?tab=overview${query}#`));
+const test = mergeTests(withRecorded, withRun);
+
+/** How many steps have a point in the curves. */
+function scalarsOn(page: Page): Promise<number | undefined> {
+  return page.evaluate(() => window.__tt?.app.series.all.length);
+}
+
+async function openOverview(page: Page, run: RealRun, query = ''): Promise<void> {
+  await page.goto(run.at(`tab=overview${query}`));
   await expect(page.getByTestId('shown-step')).toHaveText(/step \d/);
-  await expect.poll(() => page.evaluate(() => window.__tt?.app.series.all.length)).toBe(hub.step);
+  await expect.poll(() => scalarsOn(page)).toBe(run.step);
+  await idle(page);
+}
+
+/** The overview of the replay, whose curves are known from the first step to the last. */
+async function openRecorded(
+  page: Page,
+  recorded: { at(query: string): string },
+  query = '',
+): Promise<void> {
+  await page.goto(recorded.at(`tab=overview${query}`));
+  await expect(page.getByTestId('shown-step')).toHaveText(/step \d/);
+  await expect.poll(() => scalarsOn(page)).toBe(40);
   await idle(page);
 }
 
@@ -29,213 +57,270 @@ function picture(page: Page, index = 0): Promise<string> {
     .evaluate((element) => (element as HTMLCanvasElement).toDataURL());
 }
 
-test('four curves show the run, and the readouts tell the true numbers', async ({ page, hub }) => {
-  await openOverview(page, hub);
-  await expect(page.locator('.uplot')).toHaveCount(4);
-  expect(await valueIn(page, 'loss-readout', /train\s+(\S+)/)).toBe(
-    Number(lossAt(120).toPrecision(4)),
+const shown = (value: number): number => Number(value.toPrecision(4));
+
+test('four curves show the run, and the readouts tell the true numbers', async ({
+  page,
+  recorded,
+}) => {
+  const remote = await Remote.connect(recorded.url);
+  const { run } = remote.hello as { run: { unigram_entropy: number } };
+  remote.close();
+  const [loss, gradNorm, rate] = ['loss', 'grad_norm', 'lr'].map((name) =>
+    recorded.expected.scalar(name),
   );
-  expect(await valueIn(page, 'loss-readout', /unigram\s+(\S+)/)).toBe(3.19);
+  await openRecorded(page, recorded);
+  await expect(page.locator('.uplot')).toHaveCount(4);
+  expect(await valueIn(page, 'loss-readout', /train\s+(\S+)/)).toBe(shown(loss[29]));
+  expect(await valueIn(page, 'loss-readout', /unigram\s+(\S+)/)).toBe(shown(run.unigram_entropy));
   const box = await page.locator('.u-over').first().boundingBox();
   if (box === null) throw new Error('no curve on the page');
   await page.mouse.move(box.x + box.width * 0.4, box.y + box.height / 2);
   await idle(page);
   const step = await valueIn(page, 'loss-readout', /step (\d+)/);
-  expect(step).toBeCloseTo(1 + 0.4 * 119, -1);
-  expect(await valueIn(page, 'loss-readout', /train\s+(\S+)/)).toBe(
-    Number(lossAt(step).toPrecision(4)),
-  );
-  expect(await valueIn(page, 'gradNorm-readout', /step \d+\s+(\S+)/)).toBe(
-    Number(gradNormAt(step).toPrecision(4)),
-  );
-  expect(await valueIn(page, 'rate-readout', /step \d+\s+(\S+)/)).toBe(6e-4);
+  expect(Math.abs(step - (1 + 0.4 * 29))).toBeLessThan(1);
+  const at = step - 1;
+  expect(await valueIn(page, 'loss-readout', /train\s+(\S+)/)).toBe(shown(loss[at]));
+  expect(await valueIn(page, 'gradNorm-readout', /step \d+\s+(\S+)/)).toBe(shown(gradNorm[at]));
+  expect(await valueIn(page, 'rate-readout', /step \d+\s+(\S+)/)).toBe(shown(rate[at]));
   const cursors = await page
     .locator('.u-cursor-x')
     .evaluateAll((all) => all.map((each) => new DOMMatrix(getComputedStyle(each).transform).m41));
   expect(Math.max(...cursors) - Math.min(...cursors)).toBeLessThan(2);
 });
 
-test('the state of run, ranks and hub is told', kSmoke, async ({ page, hub }) => {
-  await openOverview(page, hub);
-  const state = page.getByTestId('run-state');
-  await expect(state).toContainText('120 of 300 · 40');
-  // 180 steps of 380 ms.
-  await expect(state).toContainText(/about 1.min 08.s/);
-  await expect(state).toContainText('2 · TP 2 · PP 1 · DP 1');
-  await expect(state).toContainText('Hub keeps');
-  await expect(state).toContainText('steps 1 to 120');
-  await expect(state).toContainText('nobody');
-  hub.setHolder({ session: 'v99', name: 'Ada' });
-  hub.broadcast('dropped', { records: 3, where: 'viewer', entries: { '0': 3 } });
-  await expect(state).toContainText('Ada');
-  await expect(state).toContainText('3 here, 0 at the trainer');
-  await expect(state).toContainText('entry 1, HiddenStates: 3');
-  await state.getByText('Configuration').click();
-  await expect(state).toContainText('configs/runs/demo.json');
-});
+/** The seconds in a text such as "about 1 min 08 s". */
+function secondsIn(text: string): number {
+  const [, minutes = '0', seconds = '0'] = /about (?:(\d+)\smin )?(\d+)\ss/.exec(text) ?? [];
+  return 60 * Number(minutes) + Number(seconds);
+}
 
-test('each rank that sends has a line: its step, its delay, its lost records', async ({
-  page,
-  hub,
-}) => {
-  hub.stages = 2;
-  await openOverview(page, hub);
-  const ranks = page.getByLabel('Sending ranks').locator('dd');
-  const told = { timeout: 5000 };
-  await expect(ranks).toHaveText(['step 120', 'step 120'], told);
-  hub.advance();
-  await expect(ranks).toHaveText([/^step 121 · up to date/, /^step 121 · up to date/], told);
-  hub.silent.add(1);
-  for (let i = 0; i < 4; i++) hub.advance();
-  await expect(ranks).toHaveText(
-    [/^step 125 · up to date · \d+.ms$/, /^step 121 · 4 behind/],
-    told,
-  );
-  await expect(ranks.nth(1)).toHaveClass(/warn/);
-  hub.silent.clear();
-  hub.advance();
-  await expect(ranks.nth(1)).toHaveText(/^step 126 · up to date/, told);
-  hub.silent.add(1);
-  hub.advance();
-  hub.silent.clear();
-  hub.advance();
-  // Of layers 3 and 4, HiddenStates and MLP1.
-  await expect(ranks.nth(1)).toHaveText(/^step 128 · up to date · \d+.ms · 4 lost$/, told);
-  await expect(ranks.nth(0)).not.toContainText('lost');
-});
+test.describe('a run that trains', () => {
+  test.use({ flags: [...kForgetful, ...kSlow] });
 
-test('a stage without a leader is missing until it has one', async ({ page, hub }) => {
-  hub.stages = 2;
-  await openOverview(page, hub);
-  const ranks = page.getByLabel('Sending ranks').locator('dd');
-  await expect(ranks).toHaveCount(2, { timeout: 5000 });
-  const parts = (connected: boolean): unknown => ({
-    parts: [
-      { stage: 0, rank: 0, connected: true },
-      { stage: 1, rank: 8, connected },
-    ],
+  test('the state of run, ranks and hub is told', kSmoke, async ({ page, run }) => {
+    await run.remote.control('plan.set', { plan: { entries: [kLargeEntry] } });
+    await run.goOn();
+    await page.goto(run.at('tab=overview'));
+    const state = page.getByTestId('run-state');
+    await expect(state).toContainText(/about (\d+.min )?\d+.s/);
+    const text = await state.innerText();
+    await expect(state).toContainText('2 · TP 2 · PP 1 · DP 1');
+    await expect(state).toContainText('nobody');
+    await run.remote.claim('Ada');
+    await run.remote.ask('control.pause', {});
+    const paused = await run.pausedAfter();
+    await expect(state).toContainText('Ada');
+    const times = (await run.scalars()).map(({ step_ms: time }) => time / 1000);
+    const left = 1000 - Number(/(\d+) of/.exec(text)?.[1]);
+    expect(secondsIn(text)).toBeGreaterThan(left * Math.min(...times) - 1);
+    expect(secondsIn(text)).toBeLessThan(left * Math.max(...times) + 1);
+    await page.reload();
+    await expect(state).toContainText(`${paused} of 1 000 · ${Math.floor(paused / 10)} %`);
+    await expect(state).toContainText('Hub keeps');
+    await expect(state).toContainText(`steps 1 to ${paused}`);
+    await expect(page.getByTestId('chip')).toHaveText(`paused after step ${paused}`);
+    await idle(page);
+    await whileStuck(page, () => run.stepAs('Ada', 4));
+    const lost = await droppedForPage(run);
+    expect(lost).toBeGreaterThan(0);
+    await expect(state).toContainText(`${lost} here, 0 at the trainer`);
+    await expect(state).toContainText(`entry 1, MLP1: ${lost}`);
+    await state.getByText('Configuration').click();
+    await expect(state).toContainText('text.txt');
   });
-  hub.broadcast('parts', parts(false));
-  await expect(ranks.first()).toHaveText('missing · rank 8');
-  await expect(ranks.first()).toHaveClass(/warn/);
-  hub.broadcast('parts', parts(true));
-  await expect(ranks).toHaveCount(2);
 });
 
-test('events come from the trail and as they happen, each once, with who asked', async ({
-  page,
-  hub,
-}) => {
-  const plan = { ...hub.plan, number: 1 };
-  hub.trail.add('state', 0, { phase: 'training', step: 0 });
-  hub.trail.add('plan', 40, { plan: { ...plan, number: 7 }, step: 40 });
-  hub.trail.add(
-    'plan.set',
-    40,
-    { result: { plan: { ...plan, number: 7 }, step: 40 } },
-    'v5',
-    'Bob',
-  );
-  await openOverview(page, hub);
-  await expect(events(page)).toHaveCount(2);
-  await expect(events(page).first()).toContainText('Plan 7: HiddenStates, MLP1, InputTokens');
-  await expect(events(page).first()).toContainText('Bob');
-  await page.getByTestId('pause').click();
-  await expect(events(page)).toHaveCount(4);
-  await expect(events(page).first()).toContainText('Paused');
-  // The trail is read again a moment later, and then the asker of the pause is known.
-  await expect(events(page).first()).toContainText(/viewer v\d/, { timeout: 5000 });
-  await expect(events(page)).toHaveCount(4);
-  hub.broadcast('log', { level: 'error', message: 'the disk is full' });
-  await expect(events(page).first()).toContainText('the disk is full');
-  const port = hub.port;
-  await hub.stop();
-  await hub.start(port);
-  await expect(page.getByTestId('chip')).toHaveText(/paused/, { timeout: 5000 });
-  await page.waitForResponse(/history\/events/);
-  await idle(page);
-  // The page has taken back the control that it had.
-  await expect(events(page).first()).toContainText('viewer v2 took control');
-  await expect(events(page)).toHaveCount(6);
-  await events(page).last().getByRole('button').click();
-  await expect(page.getByTestId('shown-step')).toHaveText('step 1');
+test.describe('a run with an alarm', () => {
+  // The rate of step n is n / 100 of the highest.
+  test.use({ flags: ['--lr', '0.01', '--lr-warmup-iters', '100'] });
+  const setAlarm = (run: RealRun, step: number): Promise<unknown> =>
+    run.remote.ask('alarms.set', {
+      ...{ name: 'fast', scalar: 'lr', test: 'above', value: (step - 0.5) / 10_000 },
+    });
+
+  const plan = /1 ?Plan 2: MLP1 every 1 → 2.*Bob/;
+  const atFirst = [/Control is free/, /alarm fast set.*Bob/, /Bob took control/];
+
+  async function prepareAsBob(run: RealRun): Promise<void> {
+    const [hidden, mlp, tokens] = run.plan.entries;
+    await run.remote.ask('control.claim', { name: 'Bob' });
+    const entries = [hidden, { ...mlp, every: 2 }, tokens];
+    await run.remote.ask('plan.set', { plan: { entries } });
+    await setAlarm(run, 2);
+    await run.remote.release();
+  }
+
+  /** Resolves when the page has read in the trail that somebody took control from now on. */
+  async function claimIsRead(page: Page): Promise<void> {
+    const now = Date.now() * 1e6;
+    await page.waitForResponse(async (response) => {
+      if (!response.url().includes('history/events')) return false;
+      const lines = (await response.json()) as { kind: string; time_ns: number }[];
+      return lines.some(({ kind, time_ns: time }) => kind === 'control.claim' && time > now);
+    });
+  }
+
+  test('events come from the trail and as they happen, each once, with who asked', async ({
+    page,
+    run,
+  }) => {
+    await prepareAsBob(run);
+    await visit(page, run, 'tab=overview', 'start');
+    const patience = { timeout: 5000 };
+    await expect(events(page)).toContainText([plan, ...atFirst], patience);
+    await page.getByTestId('start').first().click();
+    await expect.poll(() => run.step).toBeGreaterThan(2);
+    await page.getByTestId('pause').click();
+    const paused = await run.pausedAfter();
+    const me = run.holder ?? '';
+    expect(me).toMatch(/^viewer v\d+$/);
+    const all = [
+      // The trail is read again a moment later, and then the asker of the pause is known.
+      new RegExp(`${paused}.*Paused.*${me}`),
+      ...[/2.*alarm fast: lr is above/, plan, /Training began/],
+      ...[new RegExp(`${me} took control`), ...atFirst],
+    ];
+    await expect(events(page)).toContainText(all, patience);
+    const isRead = claimIsRead(page);
+    await killHub(run, async () => {
+      await expect(page.getByTestId('chip')).toHaveAttribute('data-word', 'reconnecting');
+    });
+    await expect(page.getByTestId('chip')).toHaveText(/paused/, patience);
+    await isRead;
+    await idle(page);
+    // The page has taken back the control that it had.
+    await expect(events(page)).toContainText([/viewer v\d+ took control/, ...all]);
+    await events(page).last().getByRole('button').click();
+    await expect(page.getByTestId('shown-step')).toHaveText('step 1');
+  });
+
+  test('an event is a mark on every time axis, until they are switched off', async ({
+    page,
+    run,
+  }) => {
+    await run.remote.claim('Ada');
+    await setAlarm(run, 11);
+    await run.stepAs('Ada', 21);
+    await openOverview(page, run, '&smooth=0');
+    const message = 'alarm fast: lr is above 0.00105 at step 11: 0.0011';
+    await expect(events(page).filter({ hasText: message })).toHaveCount(1);
+    await idle(page);
+    const marked = [await picture(page, 0), await picture(page, 3)];
+    const over = page.locator('.u-over').nth(1);
+    const box = await over.boundingBox();
+    if (box === null) throw new Error('no curve on the page');
+    // Steps 1 to 21 fill the width: 11 lies in the middle.
+    await over.hover({ position: { x: 0.5 * box.width, y: 40 } });
+    await expect(page.getByTestId('mark-tip').nth(1)).toHaveText(`step 11: ${message}`);
+    await over.hover({ position: { x: 0.7 * box.width, y: 40 } });
+    await expect(page.getByTestId('mark-tip').nth(1)).toBeHidden();
+    await page.getByTestId('events').click();
+    await idle(page);
+    expect(await picture(page, 0)).not.toBe(marked[0]);
+    expect(await picture(page, 3)).not.toBe(marked[1]);
+    expect(page.url()).toContain('events=0');
+    await over.hover({ position: { x: 0.5 * box.width, y: 40 } });
+    await expect(page.getByTestId('mark-tip').nth(1)).toBeHidden();
+  });
+
+  for (const colorScheme of ['dark', 'light'] as const) {
+    test(`the overview in ${colorScheme}: a picture, and axe`, async ({ page, run }) => {
+      await page.emulateMedia({ colorScheme });
+      await run.remote.ask('control.claim', { name: 'Ada' });
+      const { entries } = run.plan;
+      await run.remote.ask('plan.set', { plan: { entries: entries.slice(1) } });
+      await setAlarm(run, 11);
+      await run.stepAs('Ada', 21);
+      await openOverview(page, run);
+      const all = [
+        ...[/Stepped/, /alarm fast: lr/, /Plan 2/],
+        ...[/Training began/, /alarm fast set/, /Ada took control/],
+      ];
+      await expect(events(page)).toContainText(all, { timeout: 5000 });
+      await page.screenshot({ path: `test-results/overview-${colorScheme}.png` });
+      const { violations } = await new AxeBuilder({ page }).analyze();
+      const serious = violations.filter(
+        ({ impact }) => impact === 'serious' || impact === 'critical',
+      );
+      const found = serious.flatMap(({ id, nodes }) =>
+        nodes.map((node) => `${id}: ${String(node.target[0])} ${node.failureSummary ?? ''}`),
+      );
+      expect(found).toEqual([]);
+      const overflow = await page.evaluate(
+        () => document.documentElement.scrollHeight - innerHeight,
+      );
+      expect(overflow).toBe(0);
+      await page.setViewportSize({ width: 1920, height: 1080 });
+      await page.getByTestId('hold').click();
+      await idle(page);
+      await page.screenshot({ path: `test-results/overview-${colorScheme}-wide.png` });
+    });
+  }
 });
 
-test('an event is a mark on every time axis, until they are switched off', async ({
-  page,
-  hub,
-}) => {
-  hub.trail.add('log', 60, { level: 'warning', message: 'a rank is slow' });
-  await openOverview(page, hub, '&smooth=0');
-  await expect(events(page)).toHaveCount(1);
-  await idle(page);
-  const marked = [await picture(page, 0), await picture(page, 3)];
-  const over = page.locator('.u-over').nth(1);
-  const box = await over.boundingBox();
-  if (box === null) throw new Error('no curve on the page');
-  // Steps 1 to 120 fill the width: 60 lies at 59 / 119 of it.
-  await over.hover({ position: { x: (59 / 119) * box.width, y: 40 } });
-  await expect(page.getByTestId('mark-tip').nth(1)).toHaveText('step 60: a rank is slow');
-  await over.hover({ position: { x: 0.7 * box.width, y: 40 } });
-  await expect(page.getByTestId('mark-tip').nth(1)).toBeHidden();
-  await page.getByTestId('events').click();
-  await idle(page);
-  expect(await picture(page, 0)).not.toBe(marked[0]);
-  expect(await picture(page, 3)).not.toBe(marked[1]);
-  expect(page.url()).toContain('events=0');
-  await over.hover({ position: { x: (59 / 119) * box.width, y: 40 } });
-  await expect(page.getByTestId('mark-tip').nth(1)).toBeHidden();
-});
-
-test('a held view stands still while the intake goes on', kSmoke, async ({ page, hub }) => {
-  await openOverview(page, hub);
+test('a held view stands still while the intake goes on', kSmoke, async ({ page, run }) => {
+  await run.stepAs('Ada', 3);
+  await openOverview(page, run);
+  await expect(events(page).filter({ hasText: 'Stepped' })).toHaveCount(1);
   await page.locator('body').press('p');
   await idle(page);
   const before = [await picture(page, 0), await picture(page, 3)];
-  for (let i = 0; i < 7; i++) hub.advance();
-  hub.broadcast('log', { level: 'warning', message: 'later' });
+  const laterPlan = events(page).filter({ hasText: 'Plan 2' });
+  const [first] = run.plan.entries;
+  await run.remote.ask('plan.set', { plan: { entries: [first] } });
+  await run.stepAs('Ada', 7);
   await expect(page.getByTestId('held')).toHaveText('7 new steps since');
+  // The trail is read again a moment later.
+  await page.waitForResponse(/history\/events/);
   await idle(page);
   expect([await picture(page, 0), await picture(page, 3)]).toEqual(before);
-  await expect(page.getByTestId('shown-step')).toHaveText('step 120');
-  await expect(page.getByTestId('chip')).toHaveText('live');
-  await expect(page.getByTestId('step')).toHaveText(/127/);
-  expect(await page.evaluate(() => window.__tt?.app.series.all.length)).toBe(127);
-  await expect(page.getByText('later')).toHaveCount(1); // In the status bar alone.
-  expect(page.url()).toContain('hold=120');
+  await expect(laterPlan).toHaveCount(0);
+  await expect(page.getByTestId('shown-step')).toHaveText('step 3');
+  await expect(page.getByTestId('chip')).toHaveText('paused after step 10');
+  await expect(page.getByTestId('step')).toHaveText(/10/);
+  expect(await scalarsOn(page)).toBe(10);
+  expect(page.url()).toContain('hold=3');
   await page.getByTestId('hold').click();
-  await expect(page.getByTestId('shown-step')).toHaveText('step 127');
+  await expect(page.getByTestId('shown-step')).toHaveText('step 10');
   await idle(page);
   expect(await picture(page, 0)).not.toBe(before[0]);
+  await expect(laterPlan).toHaveCount(1);
   expect(page.url()).not.toContain('hold');
 });
 
-test('the end of a run is told, with the command that replays it', async ({ page, hub }) => {
-  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
-  await openOverview(page, hub);
-  await expect(page.getByTestId('run-end')).toHaveCount(0);
-  hub.setPhase('finished');
-  const banner = page.getByTestId('run-end');
-  await expect(banner).toContainText('The run ended at step 120');
-  await expect(banner).toContainText(`loss ${lossAt(120).toPrecision(4)}`);
-  await expect(banner).toContainText(`valid ${(lossAt(120) + 0.12).toPrecision(4)}`);
-  await banner.getByTestId('copy').click();
-  await expect(banner.getByTestId('copy')).toHaveText('Copied');
-  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(
-    'tensor-tracer replay runs/demo/run.ttrec',
-  );
-  await hub.stop();
-  await expect(page.getByTestId('chip')).toHaveText('ended at step 120, hub closed');
-  await expect(banner).toBeVisible();
-  await page.screenshot({ path: 'test-results/ended.png' });
+test.describe('a run of four steps', () => {
+  test.use({ flags: ['--train-iters', '4', '--eval-interval', '2', '--eval-iters', '1'] });
+
+  test('the end of a run is told, with the command that replays it', async ({ page, run }) => {
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await run.stepAs('Ada', 2);
+    await openOverview(page, run);
+    await expect(page.getByTestId('run-end')).toHaveCount(0);
+    void run.remote.ask('control.step', { count: 2 });
+    const banner = page.getByTestId('run-end');
+    await expect(banner).toContainText('The run ended at step 4');
+    const { step, loss, valid_loss: valid } = run.remote.told('step') as Record<string, number>;
+    expect(step).toBe(4);
+    await expect(banner).toContainText(`loss ${loss.toPrecision(4)}`);
+    await expect(banner).toContainText(`valid ${valid.toPrecision(4)}`);
+    await banner.getByTestId('copy').click();
+    await expect(banner.getByTestId('copy')).toHaveText('Copied');
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(
+      'tensor-tracer replay run/run.ttrec',
+    );
+    await expect(page.getByTestId('chip')).toHaveText('ended at step 4, hub closed');
+    await expect(banner).toBeVisible();
+    await page.screenshot({ path: 'test-results/ended.png' });
+  });
 });
 
 test('axes, smoothing, marks and theme are remembered for the next visit', async ({
   page,
-  hub,
+  recorded,
 }) => {
   await page.emulateMedia({ colorScheme: 'light' });
-  await openOverview(page, hub);
+  await openRecorded(page, recorded);
   const ground = (): Promise<string> =>
     page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   const light = await ground();
@@ -246,7 +331,7 @@ test('axes, smoothing, marks and theme are remembered for the next visit', async
   await page.getByTestId('theme').click();
   await expect(page.getByTestId('theme')).toHaveText('dark theme');
   expect(await ground()).not.toBe(light);
-  await page.goto(`http://127.0.0.1:${hub.port}/?tab=overview&logx=0`);
+  await page.goto(recorded.at('tab=overview&logx=0'));
   await expect(page.getByTestId('smoothing')).toHaveValue('0.3');
   await expect(page.getByTestId('events')).toHaveAttribute('aria-pressed', 'false');
   await expect(page.getByTestId('log-x')).toHaveAttribute('aria-pressed', 'false');
@@ -258,22 +343,22 @@ test('axes, smoothing, marks and theme are remembered for the next visit', async
 
 test('a zoom is shared by all curves, stands in the address and moves by keys', async ({
   page,
-  hub,
+  recorded,
 }) => {
-  await openOverview(page, hub, '&zoom=20-60');
+  await openRecorded(page, recorded, '&zoom=5-25');
   await expect(page.getByTestId('reset-zoom')).toHaveCount(4);
   const curve = page.getByRole('img', { name: 'Learning rate by step' });
   await curve.focus();
   await curve.press('Shift+ArrowRight');
   await idle(page);
-  expect(page.url()).toContain('zoom=26-66');
+  expect(page.url()).toContain('zoom=8-28');
   await curve.press('+');
   await idle(page);
-  expect(page.url()).toContain('zoom=32-60');
-  for (let i = 0; i < 5; i++) hub.advance();
-  await expect(page.getByTestId('shown-step')).toHaveText('step 125');
+  expect(page.url()).toContain('zoom=11-25');
+  await advance(page, recorded, 5);
+  await expect(page.getByTestId('shown-step')).toHaveText('step 35');
   await idle(page);
-  expect(page.url()).toContain('zoom=32-60');
+  expect(page.url()).toContain('zoom=11-25');
   await page.getByTestId('reset-zoom').first().click();
   await expect(page.getByTestId('reset-zoom')).toHaveCount(0);
 });
@@ -314,71 +399,57 @@ async function inkAt(
     );
 }
 
-test('steps that were missed while the hub was away are a gap', async ({ page, hub }) => {
-  await openOverview(page, hub, '&zoom=110-130&events=0');
-  const port = hub.port;
-  await hub.stop();
-  hub.step += 10;
-  hub.firstKept = hub.step - 3;
-  await hub.start(port);
-  await expect(page.getByTestId('shown-step')).toHaveText('step 130', { timeout: 5000 });
+test('steps that were missed while the hub was away are a gap', async ({ page, run }) => {
+  await run.stepAs('Ada', 3);
+  await run.scalars();
+  // What the hub has not written down is lost with it.
+  const lock = await lockRecording(run);
+  await run.stepAs('Ada', 5);
+  await killHub(run, () => lock.release());
+  await run.stepAs('Ada', 4);
+  const kept = (await run.scalars()).map(({ step }) => step);
+  expect(kept).toEqual([1, 2, 3, 9, 10, 11, 12]);
+  await page.goto(run.at('tab=overview&zoom=1-12&events=0'));
+  await expect.poll(() => scalarsOn(page)).toBe(kept.length);
   await idle(page);
   const ink = await Promise.all(
-    [115, 122, 125, 128].map((step) => inkAt(page, 2, '--rate', [110, 130], step)),
+    [2, 5, 7, 10].map((step) => inkAt(page, 2, '--rate', [1, 12], step)),
   );
   expect(ink.map((count) => count > 0)).toEqual([true, false, false, true]);
 });
 
-test('of very many steps in one pixel the readout tells the one under the mouse', async ({
-  page,
-  hub,
-}) => {
-  hub.step = 6000;
-  await openOverview(page, hub, '&smooth=0');
-  const over = page.locator('.u-over').nth(1);
-  const box = await over.boundingBox();
-  if (box === null) throw new Error('no curve on the page');
-  await over.hover({ position: { x: box.width / 3, y: 30 } });
-  await idle(page);
-  const step = await valueIn(page, 'gradNorm-readout', /step (\d+)/);
-  const left = await page
-    .locator('.u-cursor-x')
-    .nth(1)
-    .evaluate((line) => new DOMMatrix(getComputedStyle(line).transform).m41);
-  expect(Math.abs(step - (1 + (5999 * left) / box.width))).toBeLessThan(5999 / box.width);
-  expect(await valueIn(page, 'gradNorm-readout', /step \d+\s+(\S+)/)).toBe(
-    Number(gradNormAt(step).toPrecision(4)),
-  );
-  await page.screenshot({ path: 'test-results/overview-dense.png' });
-});
-
-for (const colorScheme of ['dark', 'light'] as const) {
-  test(`the overview in ${colorScheme}: a picture, and axe`, async ({ page, hub }) => {
-    await page.emulateMedia({ colorScheme });
-    const plan = { ...hub.plan, number: 2 };
-    hub.trail.add('state', 0, { phase: 'training', step: 0 });
-    hub.trail.add('control.claim', 38, { take_over: false }, 'v5', 'Ada');
-    hub.trail.add('plan.set', 40, { result: { plan, step: 40 } }, 'v5', 'Ada');
-    hub.trail.add('control.pause', 73, { result: { step: 73 } }, 'v5', 'Ada');
-    hub.trail.add('control.continue', 73, { result: { step: 73 } }, 'v5', 'Ada');
-    hub.trail.add('dropped', 90, { records: 12, where: 'trainer' });
-    hub.trail.add('log', 101, { level: 'warning', message: 'the disk is nearly full' });
-    await openOverview(page, hub);
-    await expect(events(page)).toHaveCount(7);
-    await page.screenshot({ path: `test-results/overview-${colorScheme}.png` });
-    const { violations } = await new AxeBuilder({ page }).analyze();
-    const serious = violations.filter(
-      ({ impact }) => impact === 'serious' || impact === 'critical',
-    );
-    const found = serious.flatMap(({ id, nodes }) =>
-      nodes.map((node) => `${id}: ${String(node.target[0])} ${node.failureSummary ?? ''}`),
-    );
-    expect(found).toEqual([]);
-    const overflow = await page.evaluate(() => document.documentElement.scrollHeight - innerHeight);
-    expect(overflow).toBe(0);
-    await page.setViewportSize({ width: 1920, height: 1080 });
-    await page.getByTestId('hold').click();
-    await idle(page);
-    await page.screenshot({ path: `test-results/overview-${colorScheme}-wide.png` });
+test.describe('a long run', () => {
+  const kSteps = 1500;
+  test.use({
+    flags: ['--train-iters', '2000', '--micro-batch-size', '1', '--global-batch-size', '1'],
   });
-}
+
+  test('of very many steps in one pixel the readout tells the one under the mouse', async ({
+    page,
+    run,
+  }) => {
+    test.slow();
+    await run.remote.control('plan.set', { plan: { entries: [] } });
+    await run.stepAs('Ada', kSteps);
+    const scalars = await run.scalars();
+    await page.goto(run.at('tab=overview&smooth=0'));
+    await expect.poll(() => scalarsOn(page)).toBe(kSteps);
+    const over = page.locator('.u-over').nth(1);
+    const box = await over.boundingBox();
+    if (box === null) throw new Error('no curve on the page');
+    const perPixel = (kSteps - 1) / box.width;
+    expect(perPixel).toBeGreaterThan(3);
+    await over.hover({ position: { x: box.width / 3, y: 30 } });
+    await idle(page);
+    const step = await valueIn(page, 'gradNorm-readout', /step (\d+)/);
+    const left = await page
+      .locator('.u-cursor-x')
+      .nth(1)
+      .evaluate((line) => new DOMMatrix(getComputedStyle(line).transform).m41);
+    expect(Math.abs(step - (1 + perPixel * left))).toBeLessThan(perPixel);
+    expect(await valueIn(page, 'gradNorm-readout', /step \d+\s+(\S+)/)).toBe(
+      shown(scalars[step - 1].grad_norm),
+    );
+    await page.screenshot({ path: 'test-results/overview-dense.png' });
+  });
+});

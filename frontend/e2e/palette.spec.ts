@@ -1,6 +1,9 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect, type Page } from '@playwright/test';
-import { idle, kSmoke, open, test } from './support.ts';
+import { kSlow, openAfter, test } from './real_run.ts';
+import { idle, kSmoke, open } from './support.ts';
+
+test.use({ flags: kSlow });
 
 async function find(page: Page, text: string): Promise<void> {
   await page.keyboard.press('Control+k');
@@ -8,20 +11,20 @@ async function find(page: Page, text: string): Promise<void> {
   await page.keyboard.type(text);
 }
 
-test('layers, steps, tabs, points and switches are found by name', async ({ page, hub }) => {
-  await open(page, hub);
+test('layers, steps, tabs, points and switches are found by name', async ({ page, run }) => {
+  await openAfter(page, run, 12);
   const palette = page.getByTestId('palette');
   await find(page, 'layer 3');
   await expect(palette.getByRole('option').first()).toContainText('Layer 3');
   await page.keyboard.press('Enter');
   await expect(palette).toBeHidden();
   await expect(page.getByTestId('layer')).toHaveValue('3');
-  await find(page, 'step 80');
+  await find(page, 'step 8');
   await page.keyboard.press('Enter');
-  await expect(page.getByTestId('shown-step')).toHaveText('step 80');
+  await expect(page.getByTestId('shown-step')).toHaveText('step 8');
   await find(page, 'follow');
   await page.keyboard.press('Enter');
-  await expect(page.getByTestId('shown-step')).toHaveText('step 120');
+  await expect(page.getByTestId('shown-step')).toHaveText('step 12');
   await find(page, 'point mlp1');
   await page.keyboard.press('Enter');
   await expect(page.getByTestId('point')).toHaveValue('MLP1');
@@ -32,13 +35,13 @@ test('layers, steps, tabs, points and switches are found by name', async ({ page
   await find(page, 'compare');
   await page.keyboard.press('Enter');
   await expect(page.getByTestId('side-A')).toBeVisible();
-  await find(page, 'b step 40');
+  await find(page, 'b step 4');
   await page.keyboard.press('Enter');
-  await expect(page.getByTestId('step-B')).toHaveValue('40');
+  await expect(page.getByTestId('step-B')).toHaveValue('4');
 });
 
-test('arrows move, Escape closes, and the focus goes back where it was', async ({ page, hub }) => {
-  await open(page, hub);
+test('arrows move, Escape closes, and the focus goes back where it was', async ({ page, run }) => {
+  await openAfter(page, run, 1);
   await page.getByTestId('follow').focus();
   await page.keyboard.press('Meta+k');
   const box = page.getByRole('combobox', { name: 'Command' });
@@ -62,20 +65,25 @@ test('arrows move, Escape closes, and the focus goes back where it was', async (
 
 test('control: claim, pause, release; and why not, while another holds it', async ({
   page,
-  hub,
+  run,
 }) => {
-  await open(page, hub);
+  await run.goOn();
+  await open(page, run);
   await find(page, 'claim');
   await page.keyboard.press('Enter');
   await expect(page.getByTestId('holder')).toContainText('you');
   await find(page, 'pause');
   await page.keyboard.press('Enter');
-  await expect(page.getByTestId('chip')).toHaveText('paused after step 120');
+  const paused = await run.pausedAfter();
+  await expect(page.getByTestId('chip')).toHaveText(`paused after step ${paused}`);
   await find(page, 'release');
   await page.keyboard.press('Enter');
   await expect(page.getByTestId('holder')).toContainText('free');
-  hub.setHolder({ session: 'v99', name: 'Ada' });
+  await expect(page.getByTestId('chip')).toHaveText('live');
+  await run.remote.claim('Ada');
+  await run.remote.ask('control.pause', {});
   await expect(page.getByTestId('holder')).toContainText('Ada');
+  await expect(page.getByTestId('chip')).toHaveAttribute('data-word', 'paused');
   await find(page, 'continue');
   await expect(page.locator('#palette-0')).toHaveAttribute('aria-disabled', 'true');
   await expect(page.locator('#palette-0')).toContainText('Ada holds control');
@@ -83,8 +91,9 @@ test('control: claim, pause, release; and why not, while another holds it', asyn
   await expect(page.getByTestId('palette')).toBeVisible();
 });
 
-test('the sheet of shortcuts is the same list', kSmoke, async ({ page, hub }) => {
-  await open(page, hub);
+test('the sheet of shortcuts is the same list', kSmoke, async ({ page, run }) => {
+  await run.goOn();
+  await open(page, run);
   await find(page, 'keyboard');
   await page.keyboard.press('Enter');
   const sheet = page.getByRole('dialog', { name: 'Keyboard' });
@@ -96,9 +105,9 @@ test('the sheet of shortcuts is the same list', kSmoke, async ({ page, hub }) =>
 });
 
 for (const colorScheme of ['dark', 'light'] as const) {
-  test(`picture and axe of the palette, ${colorScheme}`, async ({ page, hub }) => {
+  test(`picture and axe of the palette, ${colorScheme}`, async ({ page, run }) => {
     await page.emulateMedia({ colorScheme });
-    await open(page, hub);
+    await openAfter(page, run, 1);
     await find(page, 'l');
     await page.screenshot({ path: `test-results/palette-${colorScheme}.png` });
     const { violations } = await new AxeBuilder({ page })

@@ -1,13 +1,13 @@
 import { expect } from '@playwright/test';
 import { execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
-import { WebSocket } from 'ws';
-import { addressOf, kDist, kPython, test as base } from './support.ts';
+import { Remote } from './remote.ts';
+import { test as base } from './real_run.ts';
+import { addressOf, kDist, kPrograms, kPython } from './support.ts';
 
 // A test with a real run: the real hub replays recorded/session.ttrec.gz, which make_recording.py made.
 // What a test expects is what the Python client reads of the same file.
@@ -69,8 +69,6 @@ interface Told {
 
 const kRecorded = fileURLToPath(new URL('recorded', import.meta.url));
 const kReader = fileURLToPath(new URL('recorded/expected.py', import.meta.url));
-const kFolder =
-  process.env.TT_BIN_DIR ?? fileURLToPath(new URL('../../build/release/bin', import.meta.url));
 
 function doubles(text: string): Float64Array {
   const bytes = Uint8Array.from(Buffer.from(text, 'base64'));
@@ -173,14 +171,15 @@ export class Expected {
 
 /** A replay that stands still unless it is told to go on. */
 export class Replay {
-  private asked = 0;
-
   constructor(
     readonly url: string,
     readonly expected: Expected,
-    private readonly socket: WebSocket,
-    public step: number,
+    private readonly remote: Remote,
   ) {}
+
+  get step(): number {
+    return this.remote.step;
+  }
 
   /** The address of a view. */
   at(query: string): string {
@@ -188,33 +187,11 @@ export class Replay {
   }
 
   async advance(): Promise<void> {
-    await this.control('control.step', { count: 1 });
+    await this.remote.control('control.step', { count: 1 });
   }
 
   async seek(step: number): Promise<void> {
-    await this.control('replay.seek', { step });
-  }
-
-  private async control(method: string, params: object): Promise<void> {
-    await this.ask('control.claim', { name: 'test', take_over: true });
-    this.step = (await this.ask(method, params)).step;
-    await this.ask('control.release', {});
-  }
-
-  async ask(method: string, params: object): Promise<{ readonly step: number }> {
-    const id = ++this.asked;
-    const answer = new Promise<{ readonly step: number }>((resolve, reject) => {
-      const onMessage = (data: Buffer, isBinary: boolean): void => {
-        const message = isBinary ? {} : (JSON.parse(data.toString()) as Record<string, unknown>);
-        if (message.id !== id) return;
-        this.socket.off('message', onMessage);
-        if (message.error === undefined) resolve(message.result as { readonly step: number });
-        else reject(new Error(`${method}: ${JSON.stringify(message.error)}`));
-      };
-      this.socket.on('message', onMessage);
-    });
-    this.socket.send(JSON.stringify({ id, method, params }));
-    return answer;
+    await this.remote.control('replay.seek', { step });
   }
 }
 
@@ -264,17 +241,15 @@ export const test = base.extend<Fixtures, { readonly recording: Recording }>({
     const shown = ['replay', fileOf(folder, 'session'), '--paused', '--page-dir', kDist];
     const beside = compares ? ['--compare', fileOf(folder, 'baseline')] : [];
     const line = [...shown, ...beside, '--port', '0', '--auth', 'none'];
-    const replay = spawn(join(kFolder, 'tensor-tracer'), line);
+    const replay = spawn(join(kPrograms, 'tensor-tracer'), line);
     try {
       const url = await addressOf(replay);
-      const socket = new WebSocket(`${url.replace('http', 'ws')}ws`);
-      await once(socket, 'open');
-      const run = new Replay(url, session, socket, 0);
-      await run.ask('hello', { versions: [1], role: 'viewer' });
+      const remote = await Remote.connect(url);
+      const run = new Replay(url, session, remote);
       await run.seek(firstStep);
       expect(run.step).toBe(firstStep);
       await use(run);
-      socket.terminate();
+      remote.close();
     } finally {
       replay.kill('SIGTERM');
     }

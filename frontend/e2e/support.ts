@@ -1,37 +1,22 @@
 import AxeBuilder from '@axe-core/playwright';
-import { expect, type Locator, type Page, test as base } from '@playwright/test';
+import { expect, type Locator, type Page } from '@playwright/test';
 import type { ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { kLayers, kSequence } from './fake_data.ts';
-import { FakeHub, type FakeHubOptions } from './fake_hub.ts';
-import type { Entry } from './fake_tensors.ts';
 
 export const kDist = fileURLToPath(new URL('../dist', import.meta.url));
 
 export const kPython =
   process.env.TT_PYTHON ?? fileURLToPath(new URL('../../.venv/bin/python3', import.meta.url));
 
+/** Where the programs are. */
+export const kPrograms =
+  process.env.TT_BIN_DIR ?? fileURLToPath(new URL('../../build/release/bin', import.meta.url));
+
 /** A test that CI runs; scripts/nightly.sh runs all others. */
 export const kSmoke = { tag: '@smoke' };
 
 /** A test against a real run that only scripts/nightly.sh runs. */
 export const kNightly = { tag: '@nightly' };
-
-interface Fixtures {
-  readonly options: Partial<FakeHubOptions>;
-  readonly hub: FakeHub;
-}
-
-/** A test with a fake hub of its own, which stands still unless it is told to advance. */
-export const test = base.extend<Fixtures>({
-  options: [{}, { option: true }],
-  hub: async ({ options }, use) => {
-    const hub = new FakeHub({ dist: kDist, ...options });
-    await hub.start();
-    await use(hub);
-    await hub.stop();
-  },
-});
 
 /** Opens the page with the token and waits until it shows the maps, or what else is asked for. */
 export async function open(
@@ -56,11 +41,6 @@ export async function chooseEntry(page: Page, entry: number): Promise<void> {
   const name = page.getByRole('button', { name: new RegExp(`^Entry ${entry},`) });
   await name.click();
   await expect(name).toHaveAttribute('aria-pressed', 'true');
-}
-
-/** Makes the hub serve these entries, and the tokens. */
-export function watch(hub: FakeHub, ...entries: Entry[]): void {
-  hub.plan = { number: 1, entries: [...entries, { point: 'InputTokens' }] };
 }
 
 /** The address that a replay prints. */
@@ -133,7 +113,7 @@ export async function spotOf(
   row: number,
   col: number,
   rows: number,
-  cols = kSequence,
+  cols: number,
 ): Promise<Spot> {
   const box = await map.boundingBox();
   if (box === null) throw new Error('the map is not on the page');
@@ -149,8 +129,8 @@ export async function hoverTile(
   page: Page,
   tile: number,
   token: number,
-  tiles = 64,
-  tokens = kSequence,
+  tiles: number,
+  tokens: number,
 ): Promise<void> {
   const map = page.getByTestId('tile-map');
   await map.hover({ position: await spotOf(map, tile, token, tiles, tokens) });
@@ -160,10 +140,11 @@ export async function hoverLayer(
   page: Page,
   layer: number,
   token: number,
-  tokens = kSequence,
+  layers: number,
+  tokens: number,
 ): Promise<void> {
   const map = page.getByTestId('layer-map');
-  await map.hover({ position: await spotOf(map, layer - 1, token, kLayers, tokens) });
+  await map.hover({ position: await spotOf(map, layer - 1, token, layers, tokens) });
 }
 
 /** The number in the tooltip. */

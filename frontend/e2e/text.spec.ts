@@ -1,12 +1,12 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect, type Page } from '@playwright/test';
-import { logitAt } from './fake_data.ts';
+import { entriesAsked, recordedNumbers, setPlan } from './plan_support.ts';
+import { advance as advanceRun, visit } from './real_run.ts';
 import { kTokens, test } from './recorded.ts';
 import { advance, idle, kSmoke } from './support.ts';
 
 async function openText(page: Page, { url }: { readonly url: string }, query = ''): Promise<void> {
-  const [address, token] = url.split('#');
-  await page.goto(`${address}?tab=text${query}#${token ?? ''}`);
+  await page.goto(`${url}?tab=text${query}`);
   await expect(page.getByTestId('tokens')).toBeVisible();
   await idle(page);
 }
@@ -76,34 +76,46 @@ test('the text is there whatever the other views show', kSmoke, async ({ page, r
   await expect(page.getByTestId('tokens').getByRole('option')).toHaveCount(kTokens);
 });
 
-test('without a topk entry the tab says so, and its button adds one', async ({ page, hub }) => {
-  await openText(page, hub);
+test('without a topk entry the tab says so, and its button adds one', async ({ page, run }) => {
+  await visit(page, run, 'tab=text', 'start');
+  await advanceRun(page);
+  await expect(page.getByTestId('tokens')).toBeVisible();
   await expect(page.getByTestId('text-lacks')).toContainText('does not trace the best next tokens');
   await expect(page.getByTestId('predictions')).toHaveCount(0);
   await page.screenshot({ path: 'test-results/text-lacks.png' });
   await page.getByTestId('text-add').click();
   await expect(page.getByTestId('text-lacks')).toHaveCount(0);
-  expect(hub.plan.entries.at(-1)).toEqual({
-    point: 'Logits',
-    compressor: { kind: 'topk', k: 10 },
-  });
-  expect(hub.plan.entries).toHaveLength(4);
-  await advance(page, hub, 1);
+  const k = 10;
+  const entries = await entriesAsked(run);
+  expect(entries.at(-1)).toEqual({ point: 'Logits', compressor: { kind: 'topk', k } });
+  expect(entries).toHaveLength(4);
+  await advanceRun(page);
   const rows = page.getByTestId('predictions').locator('tbody tr');
-  await expect(rows).toHaveCount(10);
-  // Records of an earlier version have the best tokens alone: the probability is a range.
-  const weights = Array.from({ length: 10 }, (_, rank) => Math.exp(logitAt(121, 0, rank).value));
-  const sum = weights.reduce((total, each) => total + each, 0);
-  const most = (100 * weights[0]) / sum;
-  const least = (100 * weights[0]) / (sum + 246 * weights[9]);
-  await expect(rows.nth(0)).toContainText(`${least.toFixed(1)}–${most.toFixed(1)}\u00a0%`);
-  await page.getByTestId('tokens').getByRole('option').last().hover();
+  await expect(rows).toHaveCount(k);
+  // By token: k numbers, then k ids, then what is true of all tokens of the vocabulary.
+  const numbers = await recordedNumbers(run, 'first=2&last=2&entry=3');
+  const [best, id, logSumExp] = [0, 1, 2].map((part) => numbers[part * k * kTokens]);
+  await expect(rows.nth(0).locator('td').nth(2)).toHaveText(String(id));
+  await expect(rows.nth(0)).toContainText(best.toPrecision(4));
+  const percent = (100 * Math.exp(best - logSumExp)).toFixed(1);
+  await expect(rows.nth(0)).toContainText(`${percent}\u00a0%`);
+});
+
+test('what follows the last token of a prompt is not known', async ({ page, run }) => {
+  const ofPrompts = { prompts: 'probes', rows: 0 };
+  const predictions = { point: 'Logits', ...ofPrompts, compressor: { kind: 'topk', k: 10 } };
+  await setPlan(run, predictions, { point: 'InputTokens', ...ofPrompts });
+  await visit(page, run, 'tab=text', 'start');
+  await advanceRun(page, 10);
+  const tokens = page.getByTestId('tokens').getByRole('option');
+  await expect(tokens).toHaveCount('Once upon a time'.length);
+  await tokens.last().hover();
   await expect(page.getByTestId('verdict')).toHaveText('The true next token is not known.');
 });
 
-test('who may not change the plan is told why', async ({ page, hub }) => {
-  hub.setHolder({ session: 'v99', name: 'Ada' });
-  await openText(page, hub);
+test('who may not change the plan is told why', async ({ page, run }) => {
+  await run.stepAs('Ada');
+  await openText(page, run);
   await expect(page.getByTestId('text-add')).toBeDisabled();
   await expect(page.getByTestId('text-lacks')).toContainText('Ada holds control.');
 });

@@ -1,7 +1,9 @@
 import { expect, type Page } from '@playwright/test';
 import { showRecorded } from './all_views.ts';
+import { setPlan } from './plan_support.ts';
+import { openAfter } from './real_run.ts';
 import { test } from './recorded.ts';
-import { idle, open, seriousOf, watch } from './support.ts';
+import { idle, open, seriousOf } from './support.ts';
 
 // The views of the Tensors tab beyond one layer at one step, and the tab Prompts, by axe.
 
@@ -26,11 +28,13 @@ for (const colorScheme of ['dark', 'light'] as const) {
 
   test(`no serious finding of axe in what controls the run, ${colorScheme}`, async ({
     page,
-    hub,
+    run,
   }) => {
     await page.emulateMedia({ colorScheme });
-    watch(hub, { point: 'HiddenStates', compressor: { kind: 'projection', vectors: ['evil'] } });
-    await open(page, hub, 'projection-map');
+    const compressor = { kind: 'projection', vectors: ['evil'] };
+    await setPlan(run, { point: 'HiddenStates', compressor }, { point: 'InputTokens' });
+    await openAfter(page, run, 5);
+    await expect(page.getByTestId('projection-map')).toBeVisible();
     await page.getByTestId('alarm-on-records').click();
     await expect(page.getByTestId('alarm-form')).toBeVisible();
     await check(page);

@@ -81,8 +81,8 @@ const title = (name: string): string =>
   `every control of ${name} can be reached at 100 and at 200 %`;
 
 for (const [name] of kLiveViews) {
-  test(title(name), async ({ page, hub }) => {
-    await showLive(page, hub, name);
+  test(title(name), async ({ page, run }) => {
+    await showLive(page, run, name);
     if (name === 'interventions') await apply(page);
     await checkReach(page, name);
   });

@@ -1,5 +1,5 @@
 // How long after the load the first maps are on the screen (goal UX-1), of a built page:
-//   node scripts/measure_first_data.mjs            against the fake hub
+//   node scripts/measure_first_data.mjs            with synthetic records
 //   TT_PAGE_URL='http://127.0.0.1:8765/#token=…' node scripts/measure_first_data.mjs
 import { chromium } from '@playwright/test';
 import { loadavg } from 'node:os';
@@ -9,9 +9,9 @@ import { runnerImport } from 'vite';
 const kLoads = 20;
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 
-async function fakeHub() {
-  const { module } = await runnerImport(here('../e2e/fake_hub.ts'), { configFile: false });
-  const hub = new module.FakeHub({ dist: here('../dist') });
+async function syntheticHub() {
+  const { module } = await runnerImport(here('../e2e/synthetic/hub.ts'), { configFile: false });
+  const hub = new module.SyntheticHub({ dist: here('../dist') });
   await hub.start();
   return hub;
 }
@@ -33,7 +33,7 @@ async function measure(browser, url) {
   return drawn;
 }
 
-const hub = process.env.TT_PAGE_URL === undefined ? await fakeHub() : undefined;
+const hub = process.env.TT_PAGE_URL === undefined ? await syntheticHub() : undefined;
 const browser = await chromium.launch({
   executablePath: process.env.TT_CHROMIUM ?? '/usr/bin/chromium',
   args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking'],

@@ -9,9 +9,9 @@ import { Browser, Page, sleep } from './browser.mjs';
 const seconds = Number(process.argv[2] ?? 60);
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const load = async (path) => (await runnerImport(here(path), { configFile: false })).module;
-const { FakeHub } = await load('../e2e/fake_hub.ts');
-const { encodeRecord, tableCrc32c } = await load('../e2e/fake_record.ts');
-const { kRunId } = await load('../e2e/fake_data.ts');
+const { SyntheticHub } = await load('../e2e/synthetic/hub.ts');
+const { encodeRecord, tableCrc32c } = await load('../e2e/synthetic/record.ts');
+const { kRunId } = await load('../e2e/synthetic/data.ts');
 const kWindow = 4;
 
 /** Messages of u8 attention records [1, heads, size, size]; of a few pictures, step by step. */
@@ -52,7 +52,7 @@ const quantile = (numbers, q) =>
   [...numbers].sort((a, b) => a - b)[Math.min(numbers.length - 1, Math.floor(q * numbers.length))];
 
 async function opened(browser) {
-  const hub = new FakeHub({ dist: here('../dist'), firstStep: 1 });
+  const hub = new SyntheticHub({ dist: here('../dist'), firstStep: 1 });
   hub.plan = { number: 1, entries: [{ point: 'RawAttentionScore', layers: '1' }] };
   await hub.start();
   const page = new Page(browser);

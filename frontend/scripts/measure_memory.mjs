@@ -9,9 +9,9 @@ import { Browser, Page, sleep } from './browser.mjs';
 const steps = Number(process.argv[2] ?? (8 * 3600) / 0.2); // of the demo, 200 ms each
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const load = async (path) => (await runnerImport(here(path), { configFile: false })).module;
-const { FakeHub } = await load('../e2e/fake_hub.ts');
-const { encodeRecord, tableCrc32c } = await load('../e2e/fake_record.ts');
-const { kRunId, stepFacts } = await load('../e2e/fake_data.ts');
+const { SyntheticHub } = await load('../e2e/synthetic/hub.ts');
+const { encodeRecord, tableCrc32c } = await load('../e2e/synthetic/record.ts');
+const { kRunId, stepFacts } = await load('../e2e/synthetic/data.ts');
 const kWindow = 64;
 const kTold = 12;
 const kLayers = 4;
@@ -64,7 +64,7 @@ async function measure(browser, page) {
 
 const browser = new Browser();
 await browser.launch();
-const hub = new FakeHub({ dist: here('../dist'), firstStep: 1 });
+const hub = new SyntheticHub({ dist: here('../dist'), firstStep: 1 });
 hub.plan = {
   number: 1,
   entries: [{ point: 'HiddenStates', layers: '1-4', compressor: { kind: 'tile', tiles: 16 } }],

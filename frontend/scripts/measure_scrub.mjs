@@ -1,6 +1,6 @@
 // How long after a move of the step's slider the step is on the screen (goal UX-5), of a built page:
 // steps that the page holds itself, and steps that it asks of the hub's history.
-//   node scripts/measure_scrub.mjs [STEPS]         against the fake hub
+//   node scripts/measure_scrub.mjs [STEPS]         with synthetic records
 //   TT_PAGE_URL='http://127.0.0.1:8765/#token=…' node scripts/measure_scrub.mjs
 // A real run must have done so many steps, and record them.
 import { loadavg } from 'node:os';
@@ -13,9 +13,9 @@ const kWindow = 32;
 const steps = Number(process.argv[2] ?? 1000);
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 
-async function fakeHub() {
-  const { module } = await runnerImport(here('../e2e/fake_hub.ts'), { configFile: false });
-  const hub = new module.FakeHub({ dist: here('../dist'), firstStep: 2 * steps });
+async function syntheticHub() {
+  const { module } = await runnerImport(here('../e2e/synthetic/hub.ts'), { configFile: false });
+  const hub = new module.SyntheticHub({ dist: here('../dist'), firstStep: 2 * steps });
   const compressor = { kind: 'tile', tiles: 16 };
   hub.plan = { number: 1, entries: [{ point: 'HiddenStates', layers: '1-4', compressor }] };
   await hub.start();
@@ -67,7 +67,7 @@ async function measure(page, name, first, last) {
   );
 }
 
-const hub = process.env.TT_PAGE_URL === undefined ? await fakeHub() : undefined;
+const hub = process.env.TT_PAGE_URL === undefined ? await syntheticHub() : undefined;
 const browser = new Browser();
 await browser.launch();
 const page = new Page(browser);

@@ -1,10 +1,12 @@
 """Writes session.ttrec.gz and baseline.ttrec.gz next to this script: short runs that the tests of the page replay.
 
     python frontend/e2e/recorded/make_recording.py      # two ranks, some seconds; TT_BIN_DIR: where the program is
+    python frontend/e2e/recorded/make_recording.py --inputs FOLDER
 
 The model is small, and so are the records. In step SPIKE of the session a program makes the output of layer 2 nine
 times as large. In the last step another writes NaN and infinities there. The baseline is a second run to compare with:
-the same text, another learning rate. expected.py reads the files for the tests.
+the same text, another learning rate. expected.py reads the files for the tests. With --inputs it writes only the files
+that such a run reads; real_run.ts starts runs with them.
 """
 
 import contextlib
@@ -71,6 +73,12 @@ BASELINE: list[dict[str, Any]] = [
     {"point": "FinalNorm", "every": 15, "compressor": tiles(8, method="sum")},
     {"point": "InputTokens", "every": 15},
 ]
+# Of a run that a test of the page controls.
+LIVE: list[dict[str, Any]] = [
+    {"point": "HiddenStates", "layers": "1-4", "phases": ["train", "eval"], "compressor": tiles(8)},
+    {"point": "MLP1", "layers": "1-4", "compressor": tiles(4)},
+    {"point": "InputTokens"},
+]
 PROMPTS = "Once upon a time\ndef f(\n"
 SPIKE_PROGRAM = f"""when(phase="train", steps="{SPIKE}")
 factor = param(9.0, min=0.0, max=20.0)
@@ -96,7 +104,7 @@ def write_inputs(folder: Path) -> None:
     for phase, name in enumerate(VECTORS):
         (folder / "vectors" / f"{name}.npy").write_bytes(vector(1 + phase))
     (folder / "probes.txt").write_text(PROMPTS)
-    for name, entries in {"session": ENTRIES, "baseline": BASELINE}.items():
+    for name, entries in {"session": ENTRIES, "baseline": BASELINE, "live": LIVE}.items():
         (folder / f"{name}.json").write_text(json.dumps({"entries": entries}))
     (folder / "spike.tti").write_text(SPIKE_PROGRAM)
     (folder / "break.tti").write_text(BREAK_PROGRAM)
@@ -127,6 +135,9 @@ def pack(folder: Path, name: str) -> None:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["--inputs"]:
+        write_inputs(Path(sys.argv[2]))
+        return
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_inputs(folder)

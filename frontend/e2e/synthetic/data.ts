@@ -1,4 +1,4 @@
-// The synthetic run of the fake hub: every number is a plain function of its place, so that a test
+// The synthetic run: every number is a plain function of its place, so that a test
 // can say what the page must show.
 
 export interface FakePoint {

@@ -1,4 +1,4 @@
-import { kLayers, kPoints, kPromptSet, kRunId, kSequence, kVectors } from './fake_data.ts';
+import { kLayers, kPoints, kPromptSet, kRunId, kSequence, kVectors } from './data.ts';
 
 const kPaths: Readonly<Record<string, string>> = {
   HiddenStates: 'layers[n].output',
@@ -17,7 +17,7 @@ const kNumbers: Readonly<Record<string, string>> = {
 };
 
 /** The facts of the synthetic run. */
-export function factsOf(plan: unknown, interventions?: unknown): Readonly<Record<string, unknown>> {
+export function factsOf(plan: unknown): Readonly<Record<string, unknown>> {
   const points = kPoints.map(({ name, flag, features, text, layered, gradient, dims }) => ({
     ...{ name, flag, features, text, dims },
     path: kPaths[name],
@@ -54,6 +54,5 @@ export function factsOf(plan: unknown, interventions?: unknown): Readonly<Record
     configuration: { config: 'configs/runs/demo.json', lr: '0.0006' },
     recording: 'runs/demo/run.ttrec',
     plan,
-    interventions,
   };
 }

@@ -11,8 +11,8 @@ import {
   numberAt,
   pointNamed,
   tokenAt,
-} from './fake_data.ts';
-import type { RecordFields } from './fake_record.ts';
+} from './data.ts';
+import type { RecordFields } from './record.ts';
 
 export interface Entry {
   readonly point: string;
