@@ -38,7 +38,7 @@ for (const colorScheme of ['dark', 'light'] as const) {
     await page.getByTestId('alarm-on-records').click();
     await expect(page.getByTestId('alarm-form')).toBeVisible();
     await check(page);
-    await page.getByRole('button', { name: 'Close' }).click();
+    await page.getByRole('button', { name: 'Close', exact: true }).click();
     // With what a prompt shows: live_prompts.spec.ts.
     await page.getByTestId('tab-prompts').click();
     await expect(page.getByTestId('prompt')).toBeVisible();

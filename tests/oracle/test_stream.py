@@ -203,6 +203,8 @@ def test_records_of_evaluations(flags, tmp_path: Path) -> None:
         "export_at": 4,
     }
     with live_run(flags | changes, tmp_path / "run") as run, run.viewer() as viewer:
+        # A text may overtake records.
+        viewer.wait_for(lambda: {r.layer for r in viewer.records if r.step == 3} == {0, 1, 2}, "the evaluation")
         viewer.wait_for(lambda: 4 in viewer.steps(), "the last step")
         run.wait()
     found = {r.layer: r for r in viewer.records if r.step == 3}
