@@ -100,8 +100,7 @@ test('keys scroll the region that has the focus, and leave the run alone', async
   run,
 }) => {
   const logits = { point: 'Logits', compressor: { kind: 'topk', k: 20 } };
-  const plan = { entries: [logits, { point: 'InputTokens' }] };
-  await run.remote.control('plan.set', { plan });
+  await run.setPlan(logits, { point: 'InputTokens' });
   await page.setViewportSize({ width: 1280, height: 560 });
   await visit(page, run, 'tab=text&layer=2', 'start');
   await advance(page);

@@ -1,5 +1,4 @@
 import { expect, type Page } from '@playwright/test';
-import { setPlan } from './plan_support.ts';
 import type { RealRun } from './real_run.ts';
 import { kFullBefore, type Replay } from './recorded.ts';
 import { idle } from './support.ts';
@@ -53,7 +52,7 @@ export async function showLive(page: Page, run: RealRun, name: string): Promise<
     { point: 'RawAttentionScore', tokens: [0, 16] },
     { point: 'Logits', compressor: { kind: 'topk', k: 5 } },
   ];
-  await setPlan(run, ...run.plan.entries, ...more);
+  await run.setPlan(...run.plan.entries, ...more);
   await show(page, kLiveViews, name, (query) => run.at(query));
 }
 

@@ -5,7 +5,7 @@ import {
   droppedForPage,
   killHub,
   kLarge,
-  kLargePlan,
+  kLargeEntries,
   lockRecording,
   whileStuck,
 } from './faults.ts';
@@ -174,7 +174,7 @@ test.describe('a run with large records', () => {
   test.use({ flags: kLarge });
 
   test('drops and messages of the run are shown', kSmoke, async ({ page, run }) => {
-    await run.remote.control('plan.set', { plan: kLargePlan });
+    await run.setPlan(...kLargeEntries);
     await run.stepAs('Ada');
     await open(page, run);
     const drops = page.getByTestId('drops');

@@ -1,4 +1,3 @@
-import AxeBuilder from '@axe-core/playwright';
 import { expect, type Page } from '@playwright/test';
 import { kLayers, kPrompts, kQueries, kTiles, kTokens, test } from './recorded.ts';
 import {
@@ -10,6 +9,7 @@ import {
   kSmoke,
   open,
   pixels,
+  seriousOf,
   spotOf,
   tipValue,
 } from './support.ts';
@@ -199,14 +199,7 @@ test('no serious finding of axe in the other views', async ({ page, recorded }) 
   for (const name of kShown.slice(1)) {
     await page.getByTestId('point').selectOption(name);
     await idle(page);
-    const { violations } = await new AxeBuilder({ page }).analyze();
-    const serious = violations.filter(
-      ({ impact }) => impact === 'serious' || impact === 'critical',
-    );
-    const found = serious.flatMap(({ id, nodes }) =>
-      nodes.map((node) => `${name} ${id}: ${String(node.target[0])} ${node.failureSummary ?? ''}`),
-    );
-    expect(found).toEqual([]);
+    expect(await seriousOf(page)).toEqual([]);
   }
 });
 

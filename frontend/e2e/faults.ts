@@ -93,12 +93,10 @@ export async function droppedForPage(run: RealRun): Promise<number> {
 export const kLarge: readonly string[] = ['--micro-batch-size', '16', '--global-batch-size', '16'];
 const kWhole = { rows: 0, dtype: 'f64', compressor: { kind: 'none' } } as const;
 export const kLargeEntry = { point: 'MLP1', layers: '2', ...kWhole } as const;
-export const kLargePlan = {
-  entries: [
-    { point: 'HiddenStates', ...kWhole },
-    { point: 'MLP1', ...kWhole },
-  ],
-} as const;
+export const kLargeEntries = [
+  { point: 'HiddenStates', ...kWhole },
+  { point: 'MLP1', ...kWhole },
+] as const;
 
 /** A run with these flags keeps no records. */
 export const kForgetful: readonly string[] = [...kLarge, '--history', 'off'];
@@ -113,7 +111,7 @@ export async function openWithLostStep(page: Page, run: RealRun): Promise<void> 
     await expect(page.getByTestId('shown-step')).toHaveText(`step ${number}`);
     await idle(page);
   };
-  await run.remote.control('plan.set', { plan: { entries: [kLargeEntry] } });
+  await run.setPlan(kLargeEntry);
   await step();
   // The page asks the hub which steps it has, so the hub must have one.
   await run.scalars();

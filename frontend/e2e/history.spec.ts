@@ -1,9 +1,8 @@
-import AxeBuilder from '@axe-core/playwright';
 import { expect, mergeTests } from '@playwright/test';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { killHub, kForgetful, kLostStep, openWithLostStep } from './faults.ts';
-import { advance, kSlow, openAfter, test as withRun, visit } from './real_run.ts';
+import { advance, kFast, kSlow, openAfter, test as withRun, visit } from './real_run.ts';
 import { kLayers, kTiles, kTokens, test as withRecorded } from './recorded.ts';
 import {
   choose,
@@ -13,6 +12,7 @@ import {
   kSmoke,
   open,
   openPlan,
+  seriousOf,
   spotOf,
   tipValue,
 } from './support.ts';
@@ -21,18 +21,14 @@ const test = mergeTests(withRecorded, withRun);
 
 test.describe('a long run', () => {
   const kSteps = 2100;
-  test.use({
-    flags: ['--train-iters', '3000', '--micro-batch-size', '1', '--global-batch-size', '1'],
-  });
+  test.use({ flags: kFast });
 
   test('the loss curve shows all of the run, not only what the hub repeats', async ({
     page,
     run,
   }) => {
     test.slow();
-    await run.remote.control('plan.set', { plan: { entries: [] } });
-    await run.stepAs('Ada', kSteps);
-    expect(await run.scalars()).toHaveLength(kSteps);
+    expect(await run.doSteps(kSteps)).toHaveLength(kSteps);
     await visit(page, run, 'tab=overview', 'overview');
     await expect.poll(() => page.evaluate(() => window.__tt?.app.series.all.length)).toBe(kSteps);
   });
@@ -237,7 +233,7 @@ test.describe('with a token that only views', () => {
 test('an entry that is off is shown so, and is switched on again', async ({ page, run }) => {
   const [first, ...rest] = run.plan.entries;
   const entries = [{ ...first, enabled: false }, ...rest];
-  await run.remote.control('plan.set', { plan: { entries } });
+  await run.setPlan(...entries);
   await openAfter(page, run, 1);
   await expect(page.getByTestId('point')).toHaveValue('MLP1');
   await page.getByTestId('point').selectOption('HiddenStates');
@@ -260,13 +256,6 @@ for (const colorScheme of ['dark', 'light'] as const) {
     await expect(page.getByTestId('step-source')).toContainText('Fetched from history');
     await page.screenshot({ path: `test-results/replay-${colorScheme}.png` });
     await expect(page.getByTestId('holder')).toBeInViewport({ ratio: 1 });
-    const { violations } = await new AxeBuilder({ page }).analyze();
-    const serious = violations.filter(
-      ({ impact }) => impact === 'serious' || impact === 'critical',
-    );
-    const found = serious.flatMap(({ id, nodes }) =>
-      nodes.map((node) => `${id}: ${String(node.target[0])} ${node.failureSummary ?? ''}`),
-    );
-    expect(found).toEqual([]);
+    expect(await seriousOf(page)).toEqual([]);
   });
 }

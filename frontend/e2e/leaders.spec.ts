@@ -123,6 +123,9 @@ test('an answer to an older draft is dropped', kSmoke, async ({ page, leaders })
   await expect(page.getByTestId('entry-bytes-1')).toHaveText('300\u00a0B');
   const message = 'layers 1-2 are wrong';
   await leaders.answer({ id: older, error: { code: 'invalid_argument', message } });
+  // What comes after the answer shows that the page has the answer.
+  await leaders.notify('log', { level: 'warning', message: 'later' });
+  await expect(page.getByTestId('message')).toHaveText('later');
   await idle(page);
   await expect(page.getByTestId('entry-bytes-1')).toHaveText('300\u00a0B');
   await expect(page.getByTestId('plan-outcome').locator('.error')).toHaveCount(0);

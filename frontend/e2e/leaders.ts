@@ -14,7 +14,7 @@ import type { Json } from './remote.ts';
 
 const kPlayer = fileURLToPath(new URL('recorded/leaders.py', import.meta.url));
 
-export type Stage = 0 | 1;
+type Stage = 0 | 1;
 
 async function lineOf(lines: AsyncIterator<string>): Promise<string> {
   const next = await lines.next();
@@ -30,9 +30,9 @@ export class Leaders {
     private readonly lines: AsyncIterator<string>,
   ) {}
 
-  static async start(folder: string, flags: readonly string[]): Promise<Leaders> {
-    const all = ['--auth', 'none', '--page-dir', kDist, ...flags];
-    const player = spawn(kPython, [kPlayer, folder, ...all], {
+  static async start(folder: string): Promise<Leaders> {
+    const flags = ['--auth', 'none', '--page-dir', kDist];
+    const player = spawn(kPython, [kPlayer, folder, ...flags], {
       stdio: ['pipe', 'pipe', 'inherit'],
     });
     const lines = createInterface({ input: player.stdout })[Symbol.asyncIterator]();
@@ -84,17 +84,10 @@ export class Leaders {
   }
 }
 
-interface Fixtures {
-  /** Flags of the hub. */
-  readonly flags: readonly string[];
-  readonly leaders: Leaders;
-}
-
-export const test = base.extend<Fixtures>({
-  flags: [[], { option: true }],
-  leaders: async ({ flags }, use) => {
+export const test = base.extend<{ readonly leaders: Leaders }>({
+  leaders: async ({}, use) => {
     const folder = mkdtempSync(join(tmpdir(), 'tt-leaders-'));
-    const leaders = await Leaders.start(folder, flags);
+    const leaders = await Leaders.start(folder);
     try {
       for (const stage of [0, 1] as const) await leaders.join(stage);
       await use(leaders);

@@ -1,38 +1,21 @@
 import { expect, test } from '@playwright/test';
-import type { ChildProcess } from 'node:child_process';
-import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { Reader } from './live_reader.ts';
-import { kSmallRun, startRun } from './live_support.ts';
+import { smallRun } from './live_support.ts';
 import { idle, kNightly } from './support.ts';
 
 // Task e of live_tasks.spec.ts. It has a run that nobody else changes: the default plan was in force at both steps.
 
 const kPatience = { timeout: 60_000 };
 
-let folder = '';
-let run: ChildProcess | null = null;
-let url = '';
-
-test.beforeAll(async () => {
-  folder = realpathSync(mkdtempSync(join(tmpdir(), 'tensor-tracer-compare-')));
-  writeFileSync(join(folder, 'text.txt'), 'Two steps of one prompt are compared. '.repeat(400));
-  writeFileSync(join(folder, 'code.txt'), 'def f(x):\n');
-  const flags = ['--train-iters', '1000000', '--monitor-prompts', 'code.txt'];
-  ({ run, url } = await startRun(folder, 'run', [...kSmallRun, ...flags]));
-});
-
-test.afterAll(async () => {
-  const ended = new Promise((resolve) => run?.once('exit', resolve));
-  run?.kill('SIGUSR1');
-  await ended;
-  rmSync(folder, { recursive: true });
-});
+const kFiles = {
+  'text.txt': 'Two steps of one prompt are compared. '.repeat(400),
+  'code.txt': 'def f(x):\n',
+};
+const run = smallRun(kFiles, '--monitor-prompts', 'code.txt');
 
 test('e: step 50 against 200 for a monitored prompt, in 3 clicks', kNightly, async ({ page }) => {
   await page.setViewportSize({ width: 1440, height: 900 });
-  await page.goto(url);
+  await page.goto(run.url);
   await expect(page.getByTestId('tile-map')).toBeVisible(kPatience);
   const step = (): Promise<number> => page.evaluate(() => window.__tt?.app.newestStep ?? 0);
   await expect.poll(step, kPatience).toBeGreaterThan(200);

@@ -1,9 +1,11 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { expect, type Page } from '@playwright/test';
+import { expect, type Page, test } from '@playwright/test';
 
 /** The JSON that a script of this folder prints: what the Python client reads of the run at the address. */
 export async function readByPython<T>(script: string, address: string): Promise<T> {
@@ -41,4 +43,27 @@ export async function startRun(
     url = `${hub.url}#token=${read('token').trim()}`;
   }).toPass({ timeout: 60_000 });
   return { run, url };
+}
+
+/** A small run without an end for the tests of a file, in a folder with these files. Its address comes with the first test. */
+export function smallRun(
+  files: Readonly<Record<string, string>>,
+  ...flags: readonly string[]
+): { readonly url: string } {
+  const shared = { url: '' };
+  let folder = '';
+  let run: ChildProcess | null = null;
+  test.beforeAll(async () => {
+    folder = realpathSync(mkdtempSync(join(tmpdir(), 'tensor-tracer-small-')));
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+    const endless = [...kSmallRun, '--train-iters', '1000000', ...flags];
+    ({ run, url: shared.url } = await startRun(folder, 'run', endless));
+  });
+  test.afterAll(async () => {
+    const ended = run === null ? undefined : once(run, 'exit');
+    run?.kill('SIGUSR1');
+    await ended;
+    rmSync(folder, { recursive: true });
+  });
+  return shared;
 }

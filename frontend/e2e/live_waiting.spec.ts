@@ -1,9 +1,5 @@
 import { expect, type Page, test } from '@playwright/test';
-import type { ChildProcess } from 'node:child_process';
-import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { kSmallRun, startRun } from './live_support.ts';
+import { smallRun } from './live_support.ts';
 import { idle, kNightly } from './support.ts';
 
 // A real run that waits (--tensor-tracer-wait): a plan before step 1, Start, the keys of the holder of control, the
@@ -11,23 +7,8 @@ import { idle, kNightly } from './support.ts';
 
 const kPatience = { timeout: 60_000 };
 
-let folder = '';
-let run: ChildProcess | null = null;
-let url = '';
-
-test.beforeAll(async () => {
-  folder = realpathSync(mkdtempSync(join(tmpdir(), 'tensor-tracer-waiting-')));
-  writeFileSync(join(folder, 'text.txt'), 'A run waits until its reader is ready. '.repeat(400));
-  const flags = ['--train-iters', '1000000', '--run-name', 'waiting', '--tensor-tracer-wait'];
-  ({ run, url } = await startRun(folder, 'run', [...kSmallRun, ...flags]));
-});
-
-test.afterAll(async () => {
-  const ended = new Promise((resolve) => run?.once('exit', resolve));
-  run?.kill('SIGUSR1');
-  await ended;
-  rmSync(folder, { recursive: true });
-});
+const kFiles = { 'text.txt': 'A run waits until its reader is ready. '.repeat(400) };
+const run = smallRun(kFiles, '--run-name', 'waiting', '--tensor-tracer-wait');
 
 async function newestStep(page: Page): Promise<number> {
   return (await page.evaluate(() => window.__tt?.app.newestStep)) ?? 0;
@@ -62,7 +43,7 @@ async function firstStepOfStatistics(page: Page): Promise<number | undefined> {
 test('a run waits for its plan, and its keys obey the holder', kNightly, async ({ page }) => {
   test.setTimeout(180_000);
   await page.setViewportSize({ width: 1440, height: 900 });
-  await page.goto(url);
+  await page.goto(run.url);
   const chip = page.getByTestId('chip');
   await expect(chip).toHaveText('ready to start', kPatience);
   await expect(page).toHaveTitle(/^◌ waiting$/);
@@ -99,13 +80,13 @@ test('a run waits for its plan, and its keys obey the holder', kNightly, async (
 });
 
 test('keys of a viewer without control change nothing', kNightly, async ({ page, context }) => {
-  await page.goto(url);
+  await page.goto(run.url);
   await expect(page.getByTestId('chip')).toHaveText(/paused after step/, kPatience);
   await page.getByTestId('holder').click();
   await page.getByTestId('claim').click();
   await expect(page.getByTestId('holder')).toContainText('you', kPatience);
   const other = await context.newPage();
-  await other.goto(url);
+  await other.goto(run.url);
   await expect(other.getByTestId('chip')).toHaveText(/paused after step/, kPatience);
   for (const key of [' ', '.']) await other.locator('body').press(key);
   const toasts = other.getByTestId('toast').filter({ hasText: 'holds control' });

@@ -1,7 +1,6 @@
 import { expect, type Page } from '@playwright/test';
 import { showLive, showRecorded } from './all_views.ts';
 import { test } from './recorded.ts';
-import { setPlan } from './plan_support.ts';
 import { advance, openAfter } from './real_run.ts';
 import { idle } from './support.ts';
 
@@ -150,7 +149,7 @@ test('the loss is the large number of every view, with its trend', async ({ page
 });
 
 test('an entry that is off is switched on where its data are missed', async ({ page, run }) => {
-  await setPlan(run, { point: 'MLP1', enabled: false, compressor: { kind: 'tile', tiles: 4 } });
+  await run.setPlan({ point: 'MLP1', enabled: false, compressor: { kind: 'tile', tiles: 4 } });
   await page.goto(run.url);
   await expect(page.getByTestId('no-maps')).toContainText('The run is ready');
   await advance(page);

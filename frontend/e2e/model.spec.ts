@@ -1,6 +1,6 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect } from '@playwright/test';
-import { entriesAsked, recordedNumbers, setPlan } from './plan_support.ts';
+import { entriesAsked, recordedNumbers } from './plan_support.ts';
 import { advance } from './real_run.ts';
 import { kFull, test } from './recorded.ts';
 import { idle, kSmoke } from './support.ts';
@@ -60,7 +60,7 @@ test('boxes without a size are measured by one click, and an empty box leads to 
   run,
 }) => {
   const mlp = { point: 'MLP1', compressor: { kind: 'tile', tiles: 4 } };
-  await setPlan(run, mlp, { point: 'InputTokens' });
+  await run.setPlan(mlp, { point: 'InputTokens' });
   await page.goto(run.at('tab=model'));
   const boxes = page.getByTestId('block');
   await expect(boxes.nth(1)).toHaveAccessibleName('Layer 1: 1 traced');

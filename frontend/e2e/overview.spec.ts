@@ -1,4 +1,3 @@
-import AxeBuilder from '@axe-core/playwright';
 import { expect, type Locator, mergeTests, type Page } from '@playwright/test';
 import {
   droppedForPage,
@@ -8,10 +7,10 @@ import {
   lockRecording,
   whileStuck,
 } from './faults.ts';
-import { kSlow, type RealRun, test as withRun, visit } from './real_run.ts';
+import { kFast, kSlow, type RealRun, test as withRun, visit } from './real_run.ts';
 import { test as withRecorded } from './recorded.ts';
 import { Remote } from './remote.ts';
-import { advance, idle, kSmoke } from './support.ts';
+import { advance, idle, kSmoke, seriousOf } from './support.ts';
 
 const test = mergeTests(withRecorded, withRun);
 
@@ -99,7 +98,7 @@ test.describe('a run that trains', () => {
   test.use({ flags: [...kForgetful, ...kSlow] });
 
   test('the state of run, ranks and hub is told', kSmoke, async ({ page, run }) => {
-    await run.remote.control('plan.set', { plan: { entries: [kLargeEntry] } });
+    await run.setPlan(kLargeEntry);
     await run.goOn();
     await page.goto(run.at('tab=overview'));
     const state = page.getByTestId('run-state');
@@ -239,14 +238,7 @@ test.describe('a run with an alarm', () => {
       ];
       await expect(events(page)).toContainText(all, { timeout: 5000 });
       await page.screenshot({ path: `test-results/overview-${colorScheme}.png` });
-      const { violations } = await new AxeBuilder({ page }).analyze();
-      const serious = violations.filter(
-        ({ impact }) => impact === 'serious' || impact === 'critical',
-      );
-      const found = serious.flatMap(({ id, nodes }) =>
-        nodes.map((node) => `${id}: ${String(node.target[0])} ${node.failureSummary ?? ''}`),
-      );
-      expect(found).toEqual([]);
+      expect(await seriousOf(page)).toEqual([]);
       const overflow = await page.evaluate(
         () => document.documentElement.scrollHeight - innerHeight,
       );
@@ -420,18 +412,14 @@ test('steps that were missed while the hub was away are a gap', async ({ page, r
 
 test.describe('a long run', () => {
   const kSteps = 1500;
-  test.use({
-    flags: ['--train-iters', '2000', '--micro-batch-size', '1', '--global-batch-size', '1'],
-  });
+  test.use({ flags: kFast });
 
   test('of very many steps in one pixel the readout tells the one under the mouse', async ({
     page,
     run,
   }) => {
     test.slow();
-    await run.remote.control('plan.set', { plan: { entries: [] } });
-    await run.stepAs('Ada', kSteps);
-    const scalars = await run.scalars();
+    const scalars = await run.doSteps(kSteps);
     await page.goto(run.at('tab=overview&smooth=0'));
     await expect.poll(() => scalarsOn(page)).toBe(kSteps);
     const over = page.locator('.u-over').nth(1);

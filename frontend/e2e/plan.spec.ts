@@ -1,7 +1,7 @@
 import { expect } from '@playwright/test';
 import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { asShown, entriesAsked, kMlpBytes, setPlan, visit } from './plan_support.ts';
+import { asShown, entriesAsked, kMlpBytes, visit } from './plan_support.ts';
 import { advance, test } from './real_run.ts';
 import { chooseEntry, kSmoke, openPlan, seriousOf } from './support.ts';
 
@@ -96,7 +96,7 @@ test('a vector that came later can be chosen once the plan names it', async ({ p
   const vectors = join(run.folder, '../vectors');
   copyFileSync(join(vectors, 'evil.npy'), join(vectors, 'late.npy'));
   const compressor = { kind: 'projection', vectors: ['late'] };
-  await setPlan(run, ...run.plan.entries, { point: 'HiddenStates', compressor });
+  await run.setPlan(...run.plan.entries, { point: 'HiddenStates', compressor });
   await visit(page, run);
   await page.getByLabel('Compressor of entry 1').selectOption('projection');
   const boxes = page.getByLabel('Vectors of entry 1').getByRole('checkbox');
@@ -153,7 +153,7 @@ test('what is being typed survives news of the run and other views', async ({ pa
   await expect(page.getByTestId('entry-error-1')).toContainText('a list of ranges such as 1-4,8');
   await layers.fill('1-2');
   const [first, ...rest] = run.plan.entries;
-  await setPlan(run, { ...first, every: 7 }, ...rest);
+  await run.setPlan({ ...first, every: 7 }, ...rest);
   await expect(page.getByTestId('plan-in-force')).toHaveText('Plan 2, in force since step 1');
   await expect(layers).toHaveValue('1-2');
   await advance(page, 2);

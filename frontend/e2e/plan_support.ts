@@ -30,11 +30,6 @@ export async function visit(page: Page, run: RealRun, query = ''): Promise<void>
   await idle(page);
 }
 
-/** Another viewer sets a plan. */
-export async function setPlan(run: RealRun, ...entries: readonly Entry[]): Promise<void> {
-  await run.remote.control('plan.set', { plan: { entries } });
-}
-
 /** The entries of the n-th plan that somebody has set, as they were asked for. */
 export async function entriesAsked(run: RealRun, number = 1): Promise<readonly Entry[]> {
   await expect.poll(async () => (await run.asked('plan.set')).length).toBe(number);

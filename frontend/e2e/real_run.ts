@@ -16,7 +16,6 @@ export const kHidden = 64;
 export const kHeads = 4;
 export const kTokens = 32;
 export const kMicroBatch = 4;
-export const kVectors = ['evil', 'sycophancy'] as const;
 
 const kInputs = fileURLToPath(new URL('recorded/make_recording.py', import.meta.url));
 const kFlags =
@@ -28,6 +27,10 @@ const kFlags =
 
 /** With these flags a step takes so long that the page is never behind a run that trains. */
 export const kSlow: readonly string[] = ['--global-batch-size', String(16 * kMicroBatch)];
+
+/** With these flags a step takes a few milliseconds, and there may be thousands. */
+export const kFast: readonly string[] =
+  '--train-iters 3000 --micro-batch-size 1 --global-batch-size 1'.split(' ');
 
 export interface Entry {
   readonly point: string;
@@ -155,6 +158,18 @@ export class RealRun {
     await this.remote.ask('control.step', { count });
     // The trainer answers before it says that it is paused.
     await expect.poll(() => this.state.phase, { intervals: [10] }).toBe('paused');
+  }
+
+  /** Somebody sets a plan, and gives control back. */
+  async setPlan(...entries: readonly Entry[]): Promise<void> {
+    await this.remote.control('plan.set', { plan: { entries } });
+  }
+
+  /** Does many steps that nothing is traced of; the scalars of all. */
+  async doSteps(count: number): Promise<readonly Scalars[]> {
+    await this.setPlan();
+    await this.stepAs('Ada', count);
+    return this.scalars();
   }
 
   private fetch(path: string): Promise<Response> {

@@ -1,6 +1,6 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect, type Page } from '@playwright/test';
-import { entriesAsked, recordedNumbers, setPlan } from './plan_support.ts';
+import { entriesAsked, recordedNumbers } from './plan_support.ts';
 import { advance as advanceRun, visit } from './real_run.ts';
 import { kTokens, test } from './recorded.ts';
 import { advance, idle, kSmoke } from './support.ts';
@@ -104,7 +104,7 @@ test('without a topk entry the tab says so, and its button adds one', async ({ p
 test('what follows the last token of a prompt is not known', async ({ page, run }) => {
   const ofPrompts = { prompts: 'probes', rows: 0 };
   const predictions = { point: 'Logits', ...ofPrompts, compressor: { kind: 'topk', k: 10 } };
-  await setPlan(run, predictions, { point: 'InputTokens', ...ofPrompts });
+  await run.setPlan(predictions, { point: 'InputTokens', ...ofPrompts });
   await visit(page, run, 'tab=text', 'start');
   await advanceRun(page, 10);
   const tokens = page.getByTestId('tokens').getByRole('option');

@@ -1,6 +1,5 @@
 import { expect, type Page } from '@playwright/test';
 import { showRecorded } from './all_views.ts';
-import { setPlan } from './plan_support.ts';
 import { openAfter } from './real_run.ts';
 import { test } from './recorded.ts';
 import { idle, open, seriousOf } from './support.ts';
@@ -32,7 +31,7 @@ for (const colorScheme of ['dark', 'light'] as const) {
   }) => {
     await page.emulateMedia({ colorScheme });
     const compressor = { kind: 'projection', vectors: ['evil'] };
-    await setPlan(run, { point: 'HiddenStates', compressor }, { point: 'InputTokens' });
+    await run.setPlan({ point: 'HiddenStates', compressor }, { point: 'InputTokens' });
     await openAfter(page, run, 5);
     await expect(page.getByTestId('projection-map')).toBeVisible();
     await page.getByTestId('alarm-on-records').click();

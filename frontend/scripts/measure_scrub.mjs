@@ -33,7 +33,7 @@ async function fill(hub) {
 
 /** In the page: moves the slider to each step, and waits for the frame after the one that has it. */
 async function scrub(targets) {
-  const slider = document.querySelector('[aria-label^="Step shown, of those kept"]');
+  const slider = document.querySelector('[aria-label^="Shown step, of the steps in"]');
   const frame = () => new Promise(requestAnimationFrame);
   const isShown = (step) => {
     const { app } = window.__tt;

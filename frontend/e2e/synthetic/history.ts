@@ -3,8 +3,7 @@ import { kRunId, pointNamed, stepFacts } from './data.ts';
 
 /** What the history is read from. */
 export interface Past {
-  /** The oldest step that is kept, and the newest. */
-  readonly first: number;
+  /** The newest step; all steps from 1 are kept. */
   readonly last: number;
   /** Records of a step, of one point or of one entry of it. */
   readonly recordsAt: (step: number, point: string, entry: string | null) => readonly Buffer[];
@@ -18,14 +17,14 @@ export function answerHistory(url: URL, past: Past, response: ServerResponse): v
     json(response, { runs: [] });
     return;
   }
-  const first = Math.max(past.first, number('first', 1));
+  const first = Math.max(1, number('first', 1));
   const last = Math.min(past.last, number('last', past.last));
   const steps = Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => first + i);
   const point = query.get('point') ?? '';
   if (url.pathname === '/history/events') {
     json(response, []);
   } else if (url.pathname === '/history') {
-    json(response, { run: kRunId, first_step: past.first, last_step: past.last });
+    json(response, { run: kRunId, first_step: 1, last_step: past.last });
   } else if (url.pathname === '/history/steps') {
     json(response, steps.slice(-number('limit', 2000)).map(stepFacts));
   } else if (pointNamed(point) === undefined) {

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { kRunId, stepFacts, tileValue } from './data.ts';
+import { kRunId, stepFacts } from './data.ts';
 import { factsOf } from './facts.ts';
 import { sendFile } from './files.ts';
 import { answerHistory, type Past } from './history.ts';
@@ -90,7 +90,6 @@ export class SyntheticHub {
 
   private past(): Past {
     return {
-      first: 1,
       last: this.step,
       recordsAt: (step, point, entry) =>
         this.plan.entries.flatMap((each, index) => {
@@ -149,10 +148,8 @@ export class SyntheticHub {
   /** The records of an entry at a step. */
   private encoded(entry: Entry, index: number, step: number): Buffer[] {
     const about = { run: BigInt(`0x${kRunId}`), plan: this.plan.number, step, entry: index };
-    const value = (...place: Parameters<typeof tileValue>): number =>
-      Math.fround(tileValue(...place));
-    return recordsOf(entry, step, value).map(({ fields, payload }) =>
-      encodeRecord({ ...about, sequence: ++this.sequence, pipelineRank: 0, ...fields }, payload),
+    return recordsOf(entry, step).map(({ fields, payload }) =>
+      encodeRecord({ ...about, sequence: ++this.sequence, ...fields }, payload),
     );
   }
 }

@@ -1,5 +1,4 @@
-// Writes records of docs/protocol.md on its own, so that the page's reader is tested against a
-// second reading of the page, not against itself.
+// Writes records as docs/protocol.md describes them.
 
 export interface RecordFields {
   readonly run: bigint;
@@ -9,10 +8,7 @@ export interface RecordFields {
   readonly entry: number;
   readonly point: number;
   readonly layer: number;
-  readonly pipelineRank?: number;
   readonly phase: number;
-  readonly promptSet?: number;
-  readonly direction?: number;
   readonly dtype: number;
   readonly compressor: number;
   readonly shape: readonly number[];
@@ -46,12 +42,9 @@ export function encodeRecord(fields: RecordFields, payload: Uint8Array): Buffer 
   out.writeBigUInt64LE(BigInt(fields.step), 24);
   out.writeUInt32LE(fields.plan, 32);
   out.writeUInt32LE(fields.entry, 36);
-  out.writeUInt32LE(fields.promptSet ?? 0, 44);
   out.writeUInt16LE(fields.point, 52);
   out.writeUInt16LE(fields.layer, 54);
-  out.writeUInt16LE(fields.pipelineRank ?? 0, 58);
   out.writeUInt8(fields.phase, 62);
-  out.writeUInt8(fields.direction ?? 0, 63);
   out.writeUInt8(fields.dtype, 64);
   out.writeUInt8(fields.compressor, 65);
   out.writeUInt8(fields.shape.length, 66);

@@ -1,135 +1,80 @@
-// Records of the synthetic run, entry by entry of the trace plan. Tiles, tokens and predictions can be looked at;
-// of everything else the shape is that of a real run.
+// Records of the synthetic run, entry by entry of the trace plan: tiles, token ids, and attention.
 
 import {
-  type FakePoint,
   kHeads,
   kLayers,
-  kPromptSet,
   kSequence,
-  logitAt,
-  numberAt,
   pointNamed,
+  type SyntheticPoint,
+  tileAt,
   tokenAt,
 } from './data.ts';
 import type { RecordFields } from './record.ts';
 
 export interface Entry {
   readonly point: string;
-  readonly enabled?: boolean;
-  readonly direction?: string;
-  readonly layers?: string;
-  readonly every?: number;
-  readonly compressor?: {
-    readonly kind: string;
-    readonly tiles?: number;
-    readonly method?: string;
-    readonly vectors?: readonly string[];
-    readonly k?: number;
-    readonly columns?: readonly number[];
-  };
-  readonly dtype?: string;
-  readonly phases?: readonly string[];
-  readonly prompts?: string;
-  readonly tokens?: readonly [number, number];
+  readonly layers?: '1-4' | '1';
+  readonly compressor?:
+    { readonly kind: 'tile'; readonly tiles: number } | { readonly kind: 'none' };
 }
 
-/** A tile of HiddenStates and the like, as the hub of a test wants it. */
-export type TileValue = (
-  flag: number,
-  layer: number,
-  step: number,
-  token: number,
-  tile: number,
-  tiles: number,
-) => number;
-
-type Fields = Omit<RecordFields, 'run' | 'sequence' | 'plan' | 'step' | 'entry'>;
-export interface FakeRecord {
-  readonly fields: Fields;
+interface SyntheticRecord {
+  readonly fields: Omit<RecordFields, 'run' | 'sequence' | 'plan' | 'step' | 'entry'>;
   readonly payload: Buffer;
 }
 
-interface Numbers {
-  readonly shape: readonly number[];
-  readonly compressor: number;
-  readonly values: readonly number[];
-}
-
-/** What an entry sends at a step, layer by layer; nothing where it takes nothing. All numbers are f32. */
-export function recordsOf(entry: Entry, step: number, value: TileValue): FakeRecord[] {
-  if (entry.enabled === false || step % (entry.every ?? 1) !== 0) return [];
+/** The records of an entry at a step: f32, one for each layer; token ids in i32. */
+export function recordsOf(entry: Entry, step: number): SyntheticRecord[] {
   const point = pointNamed(entry.point);
   if (point === undefined) throw new Error(entry.point);
-  if (entry.prompts !== undefined && step % kPromptSet.interval !== 0) return [];
-  if (point.features === 0) return [tokensOf(step)];
-  const direction = entry.direction === 'gradient' ? 1 : 0;
-  const pass = entry.prompts === undefined ? { phase: 0 } : { phase: 1, promptSet: 1 };
-  const about = { point: point.flag, features: point.features, dtype: 2, direction, ...pass };
-  return (point.layered ? layersOf(entry.layers) : [0]).map((layer) => {
-    const { values, ...form } = numbersOf(entry, point, layer, step, value);
-    const payload = Buffer.from(Float32Array.from(values).buffer);
-    return { fields: { ...about, layer, ...form }, payload };
-  });
+  if (!point.layered) return [tokensOf(step)];
+  const layers = range(entry.layers === '1' ? 1 : kLayers).map((index) => index + 1);
+  return layers.map((layer) =>
+    point.name === 'RawAttentionScore'
+      ? recordOf(point, layer, 0, [1, kHeads, kSequence, kSequence], () => 1 / kSequence)
+      : tilesOf(
+          point,
+          layer,
+          step,
+          entry.compressor?.kind === 'tile' ? entry.compressor.tiles : 64,
+        ),
+  );
 }
 
-/** The width of a row of `stats`: ten numbers and 48 bins. */
-const kStatsWidth = 58;
-
-function numbersOf(
-  entry: Entry,
-  point: FakePoint,
+function tilesOf(
+  point: SyntheticPoint,
   layer: number,
   step: number,
-  value: TileValue,
-): Numbers {
-  const kind = entry.compressor?.kind ?? (point.name === 'Logits' ? 'topk' : 'tile');
-  const tokens = range(...(entry.tokens ?? [0, kSequence]));
-  const filled = (compressor: number, ...shape: number[]): Numbers => {
-    const length = shape.reduce((product, each) => product * each, 1);
-    return { shape, compressor, values: range(0, length).map((i) => numberAt(layer, step, i)) };
+  tiles: number,
+): SyntheticRecord {
+  return recordOf(point, layer, 1, [1, kSequence, tiles], (i) =>
+    tileAt(layer, step, Math.floor(i / tiles), i % tiles, tiles),
+  );
+}
+
+function recordOf(
+  { flag, features }: SyntheticPoint,
+  layer: number,
+  compressor: number,
+  shape: readonly number[],
+  value: (index: number) => number,
+): SyntheticRecord {
+  const length = shape.reduce((product, each) => product * each, 1);
+  const payload = Buffer.from(Float32Array.from(range(length), value).buffer);
+  return {
+    fields: { point: flag, features, layer, compressor, shape, dtype: 2, phase: 0 },
+    payload,
   };
-  if (point.name === 'RawAttentionScore') return filled(0, 1, kHeads, tokens.length, kSequence);
-  switch (kind) {
-    case 'stats':
-      return filled(3, 2, kStatsWidth);
-    case 'projection':
-      return filled(4, 1, tokens.length, entry.compressor?.vectors?.length ?? 1);
-    case 'topk':
-      return topK(step, tokens, entry.compressor?.k ?? 10);
-    default: {
-      const tiles = kind === 'none' ? point.features : (entry.compressor?.tiles ?? 64);
-      const values = tokens.flatMap((token) =>
-        range(0, tiles).map((tile) => value(point.flag, layer, step, token, tile, tiles)),
-      );
-      return { shape: [1, tokens.length, tiles], compressor: kind === 'none' ? 0 : 1, values };
-    }
-  }
 }
 
-function topK(step: number, tokens: readonly number[], k: number): Numbers {
-  const best = tokens.flatMap((token) => range(0, k).map((rank) => logitAt(step, token, rank)));
-  const values = [...best.map(({ value }) => value), ...best.map(({ id }) => id)];
-  return { shape: [2, 1, tokens.length, k], compressor: 5, values };
-}
-
-function tokensOf(step: number): FakeRecord {
-  const places = range(0, kSequence);
+function tokensOf(step: number): SyntheticRecord {
+  const places = range(kSequence);
   const ids = places.map((place) => tokenAt(step, place));
   const about = { point: 8, layer: 0, features: 0, dtype: 5, compressor: 0, phase: 0 };
   const payload = Buffer.from(Int32Array.from([...ids, ...places]).buffer);
   return { fields: { ...about, shape: [2, 1, kSequence] }, payload };
 }
 
-function layersOf(text: string | undefined): number[] {
-  const all = range(1, kLayers + 1);
-  if (text === undefined) return all;
-  return text.split(',').flatMap((part) => {
-    const [first, last = first] = part.split('-').map(Number);
-    return all.filter((layer) => layer >= first && layer <= last);
-  });
-}
-
-function range(first: number, end: number): number[] {
-  return Array.from({ length: end - first }, (_, i) => first + i);
+function range(length: number): number[] {
+  return Array.from({ length }, (_, index) => index);
 }
