@@ -21,13 +21,32 @@ function(tt_library folder)
   endif()
 endfunction()
 
-# Most of a source's compile time are the headers that it shares with its neighbours.
+# With TT_UNITY_BUILD: replaces the sources of a target by files that include five of them each,
+# because most of the compile time of a source goes into headers that it shares with its neighbours.
+# CMake's own UNITY_BUILD writes the name of the checkout's folder into these files, so that the
+# compiler cache would not find them again for another clone.
 function(tt_group_sources target)
-  if(TT_UNITY_BUILD)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
-    # A source that another includes looks like a header to the compiler.
-    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  if(NOT TT_UNITY_BUILD)
+    return()
   endif()
+  # A source that another includes looks like a header to the compiler.
+  target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  get_target_property(sources ${target} SOURCES)
+  set(groups)
+  while(sources)
+    set(content)
+    foreach(unused RANGE 1 5)
+      list(POP_FRONT sources source)
+      if(source)
+        file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+        string(APPEND content "#include \"${path}\"\n")
+      endif()
+    endforeach()
+    list(LENGTH groups number)
+    list(APPEND groups ${CMAKE_CURRENT_BINARY_DIR}/groups/${target}_${number}.cpp)
+    file(CONFIGURE OUTPUT groups/${target}_${number}.cpp CONTENT "${content}" @ONLY)
+  endwhile()
+  set_target_properties(${target} PROPERTIES SOURCES "${groups}")
 endfunction()
 
 # Links libtorch and reuses its precompiled header, which is made with -fPIC: a program compiled with

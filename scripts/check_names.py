@@ -30,19 +30,19 @@ def parse_arguments() -> argparse.Namespace:
 def compile_commands(root: Path, build: str, everything: bool) -> list[dict[str, str]]:
     """Those of the project's own sources under src/ and tests/."""
     entries = [one for entry in json.loads((root / build / "compile_commands.json").read_text())
-               for one in sources_of(entry)]
+               for one in sources_of(root, entry)]
     own = [entry for entry in entries
            if Path(entry["file"]).is_relative_to(root)
            and Path(entry["file"]).relative_to(root).parts[0] in ("src", "tests")]
     return [entry for entry in own if everything or "/torch/include" not in entry["command"]]
 
 
-def sources_of(entry: dict[str, str]) -> list[dict[str, str]]:
-    """The entry, or one for each source that a group of them includes."""
+def sources_of(root: Path, entry: dict[str, str]) -> list[dict[str, str]]:
+    """The entry, or one for each source of a group (tt_group_sources in cmake/Library.cmake)."""
     path = Path(entry["file"])
-    if path.parent.name != "Unity":
+    if path.parent.name != "groups":
         return [entry]
-    return [entry | {"file": file} for file in _INCLUDE.findall(path.read_text())]
+    return [entry | {"file": str(root / file)} for file in _INCLUDE.findall(path.read_text())]
 
 
 def flags_of(command: str) -> list[str]:
