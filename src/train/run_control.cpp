@@ -82,8 +82,8 @@ std::uint64_t RunControl::demand() const {
 
 void RunControl::count_single_step(std::int64_t next_step) {
   if (single_steps_ == 0 || --single_steps_ > 0) return;
-  end_single_steps(next_step - 1);
   notify_state("paused", next_step - 1);
+  end_single_steps(next_step - 1);
 }
 
 void RunControl::take_requests() {

@@ -168,6 +168,15 @@ TEST(RunControl, SingleStepsAreAnsweredWhenDone) {
                                           std::pair(3u, at_step(2))));
 }
 
+TEST(RunControl, ViewersKnowThatTheRunIsPausedBeforeItsStepsAreAnswered) {
+  Script script;
+  script.requests = {{{1, protocol::StepRun{2}}}, {}, {{2, protocol::ContinueRun{}}}};
+  std::vector<std::string> last_phases;
+  script.on_answer = [&] { last_phases.push_back(script.phases.back()); };
+  run(script, 3);
+  EXPECT_THAT(last_phases, ElementsAre("paused", "training"));
+}
+
 TEST(RunControl, StepWithoutACountIsOneStep) {
   Script script;
   script.requests = {{{1, protocol::StepRun{}}}, {}, {{2, protocol::ContinueRun{}}}};
