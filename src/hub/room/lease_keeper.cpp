@@ -41,7 +41,7 @@ base::Result<json> LeaseKeeper::claim(const Client& client, const Member& member
     leaders_.notify_trainer(
         "notice", {{"message", "control taken over from " + before + " by " + lease_.name()}});
   }
-  audit_log_.event("control.claim", {{"take_over", take_over}}, member.session, lease_.name());
+  audit_log_.event("control.claim", {{"take_over", is_taken}}, member.session, lease_.name());
   roster_.broadcast("control", lease_.describe());
   const std::chrono::duration<double> seconds = lease_.duration();
   return json{{"lease_seconds", seconds.count()}};

@@ -45,17 +45,24 @@ class RoomTrailTest : public RoomTest {
     return trainer_->texts().back().at("id").get<std::uint64_t>();
   }
 
+  std::vector<record::Event> events(std::optional<std::string> kind = {}) {
+    std::promise<std::vector<record::Event>> events;
+    recorder_->read([&](record::Recording& recording) {
+      std::vector<record::Event> found;
+      for (auto& [id, event] : recording.events({.limit = 1000, .kind = std::move(kind)}))
+        found.push_back(std::move(event));
+      events.set_value(std::move(found));
+    });
+    return events.get_future().get();
+  }
+
   // "kind who" of each line about a request.
   std::vector<std::string> trail() {
-    std::promise<std::vector<std::string>> lines;
-    recorder_->read([&](record::Recording& recording) {
-      std::vector<std::string> found;
-      for (const auto& [id, event] : recording.events({.limit = 1000}))
-        if (event.session == "v1" && event.kind != "control.claim")
-          found.push_back(event.kind + " " + event.who);
-      lines.set_value(std::move(found));
-    });
-    return lines.get_future().get();
+    std::vector<std::string> found;
+    for (const record::Event& event : events())
+      if (event.session == "v1" && event.kind != "control.claim")
+        found.push_back(event.kind + " " + event.who);
+    return found;
   }
 
   std::string folder_;
@@ -97,6 +104,17 @@ TEST_F(RoomTrailTest, SoManyWithoutAnAnswerAreKept) {
   }
   for (const std::uint64_t id : ids) say(*trainer_, {{"id", id}, {"result", {{"step", 3}}}});
   EXPECT_EQ(trail().size(), 128U) << "and as many of the hub's own, at the end of each lease";
+}
+
+TEST_F(RoomTrailTest, AClaimTookOverOnlyIfAnotherViewerHeldTheControl) {
+  ask(*viewer_, "control.claim", {{"take_over", true}});
+  const auto bob = greeted(Role::kViewer);
+  ask(*bob, "control.claim", {{"take_over", true}});
+  std::vector<bool> took_over;
+  for (const record::Event& event : events("control.claim"))
+    took_over.push_back(event.detail.at("take_over").get<bool>());
+  EXPECT_EQ(took_over, (std::vector<bool>{false, true}));
+  room_.leave(*bob);
 }
 
 }  // namespace
