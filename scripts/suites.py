@@ -80,8 +80,10 @@ def cpp_suite(preset: str, minutes: int, reports: Path, *, name: str = "",
 # more, and the summary names what passed only then.
 RERUN = "--reruns=1"
 IN_CI = "smoke or not nightly"
-# Most tests of the whole program wait for something: three processes fit two CPUs. One runs all tests of a file.
+# Tests that start the whole program often wait. One process runs all tests of a file. Ranks of the oracle's
+# tests compute and poll: more than two processes would not be faster on two CPUs.
 SIDE_BY_SIDE = ("-n3", "--dist=loadfile")
+TWO_AT_A_TIME = ("-n2", "--dist=loadfile")
 
 
 def side_by_side() -> tuple[str, ...]:
@@ -106,7 +108,7 @@ def ci_suites(reports: Path) -> list[Suite]:
         page_check("size"),
         vitest_suite(reports),
         cpp_suite("release", 10, reports, name="ctest", is_fast=True),
-        pytest_suite("oracle", 15, reports, "tests/oracle", "-m", IN_CI),
+        pytest_suite("oracle", 15, reports, "tests/oracle", "-m", IN_CI, *TWO_AT_A_TIME),
         pytest_suite("e2e", 15, reports, "tests/e2e", "-m", IN_CI, RERUN, *side_by_side()),
         playwright_suite("playwright", 10, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
                          "--grep=@smoke"),

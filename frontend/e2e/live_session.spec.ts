@@ -1,7 +1,7 @@
 import { expect, type Page, test } from '@playwright/test';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { idle } from './support.ts';
+import { idle, kNightly } from './support.ts';
 
 // docs/first_session.md, pressed button by button against a real run (playwright.live.config.ts).
 // TT_PICTURES=DIR keeps the pictures, of which the docs show some.
@@ -82,7 +82,7 @@ async function seeOverview(page: Page, reader: Reader): Promise<void> {
   await picture(page, 'model');
 }
 
-test('the first session works word for word', async ({ page }) => {
+test('the first session works word for word', kNightly, async ({ page }) => {
   test.setTimeout(300_000);
   await page.setViewportSize({ width: 1440, height: 900 });
   const complaints: string[] = [];
