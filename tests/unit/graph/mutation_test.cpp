@@ -13,6 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMutations = 10'000;
+constexpr unsigned kSeeds = 4;
 
 std::string mutate_text(std::string text, std::mt19937& random) {
   constexpr std::string_view kPieces[] = {"layers[layer]",
@@ -112,10 +113,15 @@ void check_sound(const Program& program, const std::string& from) {
   for (const Effect& effect : program.effects) is_identity(program, effect, {});
 }
 
-TEST(GraphMutation, EveryTextGivesAProgramOrAnError) {
-  std::mt19937 random(1);
+// A part for each seed, so that processes that share the tests take equally long.
+class TextMutation : public testing::TestWithParam<unsigned> {};
+INSTANTIATE_TEST_SUITE_P(Seeds, TextMutation, testing::Range(1U, 1U + kSeeds));
+
+TEST_P(TextMutation, EveryTextGivesAProgramOrAnError) {
+  constexpr int kTexts = kMutations / kSeeds;
+  std::mt19937 random(GetParam());
   int sound = 0;
-  for (int i = 0; i < kMutations; ++i) {
+  for (int i = 0; i < kTexts; ++i) {
     const auto sample = kSamples[static_cast<std::size_t>(i) % std::size(kSamples)];
     const std::string text = mutate_text(std::string(sample), random);
     const auto program = parse_program(text, test_model());
@@ -127,8 +133,8 @@ TEST(GraphMutation, EveryTextGivesAProgramOrAnError) {
       EXPECT_NE(program.error().message.find("\n  "), std::string::npos) << text;
     }
   }
-  EXPECT_GT(sound, kMutations / 50);
-  EXPECT_LT(sound, kMutations / 2);
+  EXPECT_GT(sound, kTexts / 50);
+  EXPECT_LT(sound, kTexts / 2);
 }
 
 TEST(GraphMutation, EveryGraphGivesAProgramOrAnError) {
