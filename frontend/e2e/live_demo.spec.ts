@@ -7,7 +7,8 @@ import { fileURLToPath } from 'node:url';
 import { addressOf, idle, kNightly, spotOf } from './support.ts';
 
 // One session with scripts/demo.sh, from its first line to the replay of its recording, as
-// docs/first_session.md tells it. TT_PICTURES=DIR keeps the pictures that the docs show.
+// docs/first_session.md tells it. TT_PICTURES=DIR keeps the pictures that the docs show. TT_SESSION_MINUTES=10 takes
+// as long as a reader does: the page is looked at after each part.
 
 const kRoot = fileURLToPath(new URL('../..', import.meta.url));
 const kPatience = { timeout: 120_000 };
@@ -71,8 +72,16 @@ async function pauseTheOtherRun(page: Page): Promise<void> {
   await expect(page.getByTestId('chip')).toHaveAttribute('data-word', 'paused', kPatience);
 }
 
+const kParts = 4;
+
+async function part(page: Page, name: string, body: () => Promise<void>): Promise<void> {
+  await test.step(name, body);
+  const minutes = Number(process.env.TT_SESSION_MINUTES ?? 0);
+  if (minutes > 0) await page.waitForTimeout((minutes * 60_000) / kParts);
+}
+
 async function useThePage(page: Page): Promise<void> {
-  await test.step('zoom and pin', async () => {
+  await part(page, 'zoom and pin', async () => {
     await page.getByTestId('tab-tensors').click();
     const map = page.getByTestId('tile-map');
     await expect(map).toBeVisible(kPatience);
@@ -81,7 +90,7 @@ async function useThePage(page: Page): Promise<void> {
     await picture(page, 'pinned');
     await map.dblclick({ position: { x: 200, y: 60 } });
   });
-  await test.step('change the plan', async () => {
+  await part(page, 'change the plan', async () => {
     await page.getByTestId('tab-plan').click();
     const preset = page.getByTestId('plan-presets').getByText('Statistics of everything');
     await preset.click();
@@ -91,7 +100,7 @@ async function useThePage(page: Page): Promise<void> {
       kPatience,
     );
   });
-  await test.step('type a prompt', async () => {
+  await part(page, 'type a prompt', async () => {
     await page.getByTestId('tab-prompts').click();
     await page.getByTestId('prompt').fill('def fibonacci(n):');
     await page.getByTestId('run-prompt').click();
@@ -99,7 +108,7 @@ async function useThePage(page: Page): Promise<void> {
     await expect(page.getByTestId('tokens').getByRole('option')).toHaveCount(17, kPatience);
     await picture(page, 'prompt');
   });
-  await test.step('an alarm fires', async () => {
+  await part(page, 'an alarm fires', async () => {
     await page.getByTestId('tab-overview').click();
     await page.getByTestId('alarm-on-loss').click();
     await page.getByTestId('alarm-test').selectOption('value above');
