@@ -130,6 +130,7 @@ TracingSetup receive_tracing(const config::TrainConfig& config, const mesh::Mesh
 void add_tracing_facts(const config::TrainConfig& config, const TracingSetup& tracing,
                        nlohmann::json& facts) {
   facts["points"] = tracing.context.places->to_json();
+  facts["program_places"] = tracing.context.places->program_places();
   facts["plan"] =
       trace::to_json(tracing.plan != nullptr ? *tracing.plan : trace::Plan(), tracing.context);
   facts["prompt_sets"] = data::describe(tracing.prompts, config.monitor.monitor_interval);

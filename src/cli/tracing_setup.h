@@ -34,7 +34,8 @@ TracingSetup receive_tracing(const config::TrainConfig& config, const mesh::Mesh
                              std::vector<data::PromptSet> prompts, const nlohmann::json& plan,
                              trace::FileContents contents);
 
-/// Adds "points", "plan", "prompt_sets" and "vectors" of docs/protocol.md, "The run's facts".
+/// Adds "points", "program_places", "plan", "prompt_sets" and "vectors" of docs/protocol.md, "The
+/// run's facts".
 void add_tracing_facts(const config::TrainConfig& config, const TracingSetup& tracing,
                        nlohmann::json& facts);
 

@@ -37,7 +37,8 @@ Parameter make_parameter(const BuildContext& context, const std::string& name,
 
 points::PlaceKey declare(points::PlaceTableBuilder& places, const Parameter& parameter,
                          const std::string& path, const std::string& name) {
-  points::Place place{.name = name, .path = path};
+  points::Place place{
+      .name = name, .path = path, .text = "parameter, as this forward pass uses it"};
   place.shape = parameter.full_shape;
   place.is_weight = true;
   place.placement = parameter.placement;

@@ -98,4 +98,11 @@ nlohmann::json PlaceTable::to_json() const {
   return list;
 }
 
+nlohmann::json PlaceTable::program_places() const {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Place& place : rows_)
+    if (place.in_programs) list.push_back({{"path", place.full_path()}, {"text", place.text}});
+  return list;
+}
+
 }  // namespace tt::points

@@ -143,6 +143,8 @@ export const runSchema = object({
   tokenizer: optional(object({ kind: string })),
   unigram_entropy: optional(nullable(number)),
   points: array(pointSchema),
+  /** The places that programs may name, in the order of the forward pass. Older runs do not tell them. */
+  program_places: optional(array(object({ path: string, text: string }))),
   prompt_sets: withDefault(array(promptSetSchema), []),
   vectors: withDefault(array(string), []),
   /** The options that were given, in the form in which they were written. */

@@ -57,6 +57,8 @@ class PlaceTable {
 
   /// The places that plans may name, in the form of docs/protocol.md, "The run's facts".
   nlohmann::json to_json() const;
+  /// The places that programs may name, [{"path", "text"}], in the order of the forward pass.
+  nlohmann::json program_places() const;
 
  private:
   friend class PlaceTableBuilder;

@@ -115,22 +115,34 @@ TEST(PlaceTable, StagesOfAPipelineNumberTheirPartsApart) {
   EXPECT_EQ(second.key(1, 4).index, 1 * 5 + 4U);
 }
 
-TEST(PlaceTable, FactsHoldWhatPlansMayName) {
+TEST(PlaceTable, FactsHoldWhatPlansAndWhatProgramsMayName) {
   PlaceTableBuilder builder(1, {});
-  Place weight{.name = "Fc1Weight", .path = "mlp.fc1.weight", .is_weight = true};
+  Place weight{.name = "Fc1Weight",
+               .path = "mlp.fc1.weight",
+               .text = "weight of the first layer",
+               .is_weight = true};
   weight.shape = {4, 2};
   builder.begin_layer(1);
   builder.add(std::move(weight));
   builder.add(hidden("mlp.input"));
+  Place ratio = hidden("mlp.ratio");
+  ratio.in_programs = false;
+  builder.add(std::move(ratio));
   const PlaceTable table = builder.build();
   const nlohmann::json facts = table.to_json();
-  ASSERT_EQ(facts.size(), 1U);
+  ASSERT_EQ(facts.size(), 2U);
   EXPECT_EQ(facts[0]["name"], "mlp.input");
   EXPECT_EQ(facts[0]["path"], "layers[n].mlp.input");
   EXPECT_EQ(facts[0]["flag"], table.rows()[1].number);
   EXPECT_EQ(facts[0]["compressor"], "tile");
   EXPECT_EQ(facts[0]["numbers"], "activation");
   EXPECT_TRUE(table.rows()[0].dims.empty());
+  EXPECT_EQ(facts[1]["name"], "mlp.ratio");
+  const nlohmann::json in_programs = table.program_places();
+  ASSERT_EQ(in_programs.size(), 2U);
+  EXPECT_EQ(in_programs[0], (nlohmann::json{{"path", "layers[n].mlp.fc1.weight"},
+                                            {"text", "weight of the first layer"}}));
+  EXPECT_EQ(in_programs[1]["path"], "layers[n].mlp.input");
 }
 
 TEST(PlaceTable, APlaceSaysItsDefaultCompressor) {

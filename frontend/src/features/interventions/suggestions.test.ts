@@ -1,14 +1,7 @@
 import { expect, test } from 'vitest';
-import type { PointFacts, RunFacts } from '../../protocol/messages';
+import type { RunFacts } from '../../protocol/messages';
 import { suggestionsAt } from './suggestions';
 import { type Facts, kOperators, middleLayer, operatorsOf } from './vocabulary';
-
-function point(name: string, path: string | undefined, more: Partial<PointFacts> = {}): PointFacts {
-  return {
-    ...{ name, path, flag: 7, first_layer: 1, last_layer: 4, dims: [], features: 8, text: '' },
-    ...more,
-  };
-}
 
 const kModel: RunFacts['model'] = {
   ...{ num_layers: 4, hidden_size: 64, num_attention_heads: 4, vocab_size: 256, seq_length: 16 },
@@ -16,12 +9,11 @@ const kModel: RunFacts['model'] = {
 const kFacts: Facts = {
   model: kModel,
   vectors: ['evil', 'a "b"'],
-  points: [
-    point('HiddenStates', 'layers[n].output', { text: 'output of the transformer layer' }),
-    point('MLPActivation', 'layers[n].mlp.activation'),
-    point('LogitLens', 'layers[n].lens', { formula: 'output_layer(final_norm(x))' }),
-    point('FinalNorm', 'final_norm.output'),
-    point('Old', undefined),
+  program_places: [
+    { path: 'layers[n].mlp.fc1.weight', text: 'weight of the first linear layer' },
+    { path: 'layers[n].mlp.activation', text: '' },
+    { path: 'layers[n].output', text: 'output of the transformer layer' },
+    { path: 'final_norm.output', text: '' },
   ],
 };
 
@@ -29,15 +21,15 @@ function textsAt(before: string, program = before): readonly string[] {
   return (suggestionsAt(before, program, kFacts)?.words ?? []).map(({ text }) => text);
 }
 
-test('behind a layer stand its places, as the run has them; derived values are for plans only', () => {
+test('behind a layer stand the places that programs may name', () => {
   const found = suggestionsAt('h = layers[2].mlp.a', '', kFacts);
   expect(found?.back).toBe('mlp.a'.length);
   const texts = found?.words.map(({ text }) => text) ?? [];
   expect(texts).toContain('output');
   expect(texts).toContain('mlp.activation');
   expect(texts).toContain('mlp.fc1.weight');
-  expect(texts).not.toContain('lens');
-  expect(found?.words[0].about).toBe('output of the transformer layer');
+  expect(texts).not.toContain('final_norm.output');
+  expect(found?.words[0].about).toBe('weight of the first linear layer');
   expect(textsAt('layers[layer + 1].')).toContain('mlp.activation');
 });
 

@@ -11,7 +11,7 @@ export interface Word {
   readonly kind: 'place' | 'vector' | 'operator' | 'line' | 'name';
 }
 
-export type Facts = Pick<RunFacts, 'points' | 'vectors' | 'model'>;
+export type Facts = Pick<RunFacts, 'program_places' | 'vectors' | 'model'>;
 
 export const kOperators: ReadonlySet<string> = new Set(operatorsOf(expressions));
 
@@ -40,15 +40,6 @@ export const kCalls: ReadonlySet<string> = new Set([
   'vector',
 ]);
 
-const kWeights: readonly string[] = [
-  'attention.qkv.weight',
-  'attention.proj.weight',
-  'mlp.fc1.weight',
-  'mlp.fc2.weight',
-  'input_norm.weight',
-  'mlp_norm.weight',
-];
-
 /** The middle layer of a model: 2 of 4, 3 of 5. */
 export function middleLayer(layers: number): number {
   return Math.max(1, Math.ceil(layers / 2));
@@ -58,32 +49,18 @@ const kInLayer = 'layers[n].';
 
 /** Places inside a layer, without "layers[n]." in front. */
 export function placesInLayer(facts: Facts): readonly Word[] {
-  const paths = placesOf(facts).filter(({ text }) => text.startsWith(kInLayer));
-  return [
-    ...paths.map((word) => ({ ...word, text: word.text.slice(kInLayer.length) })),
-    ...kWeights.map(weight),
-  ];
+  return placesOf(facts)
+    .filter(({ text }) => text.startsWith(kInLayer))
+    .map((word) => ({ ...word, text: word.text.slice(kInLayer.length) }));
 }
 
 /** Places outside the layers. */
 export function placesOutside(facts: Facts): readonly Word[] {
-  return [
-    ...placesOf(facts).filter(({ text }) => !text.startsWith(kInLayer)),
-    ...['final_norm.weight', 'output_layer.weight'].map(weight),
-  ];
+  return placesOf(facts).filter(({ text }) => !text.startsWith(kInLayer));
 }
 
-/** The places of all points, without derived values: only the trace plan computes these. */
-function placesOf({ points }: Facts): readonly Word[] {
-  return points.flatMap(({ path, formula, name, text }) =>
-    path === undefined || formula !== undefined
-      ? []
-      : [{ text: path, about: text === '' ? name : text, kind: 'place' as const }],
-  );
-}
-
-function weight(text: string): Word {
-  return { text, about: 'weight of this forward', kind: 'place' };
+function placesOf({ program_places: places }: Facts): readonly Word[] {
+  return (places ?? []).map(({ path, text }) => ({ text: path, about: text, kind: 'place' }));
 }
 
 export function lineWords(): readonly Word[] {
