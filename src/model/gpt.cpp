@@ -27,7 +27,14 @@ enum : std::size_t {
   kOutputLens,
   kNumLayerPlaces
 };
-enum : std::size_t { kTokens, kPositionEmbedding, kEmbedding, kEmbeddingLens, kNumPlaces };
+enum : std::size_t {
+  kTokens,
+  kWordEmbedding,
+  kPositionEmbedding,
+  kEmbedding,
+  kEmbeddingLens,
+  kNumPlaces
+};
 
 std::string dtype_name(at::ScalarType dtype) {
   return dtype == at::kDouble ? "float64" : dtype == at::kBFloat16 ? "bfloat16" : "float32";
@@ -219,6 +226,11 @@ void Gpt::declare(points::PlaceTableBuilder& places) {
                                  .writable = false,
                                  .dims = {"ids_positions", "batch", "sequence"}});
   if (position_embeddings_) {
+    places_[kWordEmbedding] = places.add(
+        nn::replicated({.path = "embedding.word_embeddings.output",
+                        .text = "embedded tokens, before the learned positions are added",
+                        .bias = "not applicable"},
+                       config_.hidden_size));
     places_[kPositionEmbedding] =
         nn::declare(places, *position_embeddings_, "embedding.position_embeddings.weight");
   }
@@ -235,6 +247,9 @@ void Gpt::declare(points::PlaceTableBuilder& places) {
   places.set_layer_ends(places_[kEmbedding], layers_.front().output(),
                         {"input", "input_norm.input"});
   places.add_alias(places_[kTokens], "embedding.input");
+  places.add_alias(places_[kTokens], "embedding.word_embeddings.input");
+  if (!position_embeddings_)
+    places.add_alias(places_[kEmbedding], "embedding.word_embeddings.output");
   places.add_alias(layers_.back().output(), "final_norm.input");
   head_.declare(places);
   declare_updates(places);
@@ -267,6 +282,7 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
                                at::kLong, [&] { return ids_and_positions(tokens_BT); });
   at::Tensor x_BTH = word_embeddings_.forward(tokens_BT);
   if (position_embeddings_) {
+    x_BTH = context.point(places_[kWordEmbedding], x_BTH);
     const at::Tensor positions =
         context.intervene(places_[kPositionEmbedding], position_embeddings_->local.to(dtype_));
     x_BTH = x_BTH + positions.narrow(0, 0, tokens_BT.size(1));

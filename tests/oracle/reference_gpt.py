@@ -119,6 +119,7 @@ class ReferenceGpt:
         """Scores `[batch, sequence, vocabulary]` of the next token."""
         hidden = F.embedding(tokens, self.weights["embedding.word_embeddings.weight"])
         if self.config.position_embedding_type == "learned_absolute":
+            hidden = self._pass("embedding.word_embeddings.output", 0, hidden)
             positions = self.weights["embedding.position_embeddings.weight"]
             hidden = hidden + positions[: tokens.shape[1]]
         hidden = self._pass("Embedding", 0, hidden)

@@ -33,7 +33,8 @@ POINTS += ("MLPActivation", "MLP2", "HiddenStates", "Embedding", "FinalNorm", "L
 POINTS += ("attention.input", "mlp.input", "attention.logits")
 SHAPES = [{}, LLAMA, LLAMA | {"num_query_groups": 1}]
 F16, U8 = 3, 7  # dtypes on the wire
-NO_LAYER = {"Embedding", "FinalNorm", "Logits", "InputTokens", "LogitLensEmbedding", "Updates"}
+WORDS = "embedding.word_embeddings.output"
+NO_LAYER = {WORDS, "Embedding", "FinalNorm", "Logits", "InputTokens", "LogitLensEmbedding", "Updates"}
 
 
 def entry(point: str, **members: Any) -> dict[str, Any]:
@@ -78,12 +79,13 @@ ENTRIES = [
 
 ROTATED = [entry(point, direction=direction) for direction in ("value", "gradient")
            for point in ("attention.query_rotated", "attention.key_rotated")]  # fmt: skip
-ALL = ENTRIES + ROTATED
+POSITIONED = [entry(WORDS), entry(WORDS, direction="gradient")]
 
 
 def entries_for(shape: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rotated queries and keys are places of models with rotary embedding alone."""
-    return ALL if shape.get("position_embedding_type") == "rope" else ENTRIES
+    """Only with rotary embedding there are rotated queries and keys; only with learned positions, the
+    embedded words are another place than the embedding."""
+    return ENTRIES + (ROTATED if shape.get("position_embedding_type") == "rope" else POSITIONED)
 
 
 Captured = dict[tuple[int, int, int, int], Record]  # by (step, entry, layer, first row)
@@ -252,12 +254,14 @@ def expected_values(export: Export) -> dict[str, dict[tuple[str, int], Tensor]]:
     return {"value": values, "gradient": gradients}
 
 
-def assert_equals_pytorch(captured: Captured, exports: Path, vectors: dict[str, Tensor]) -> None:
+def assert_equals_pytorch(
+    captured: Captured, entries: list[dict[str, Any]], exports: Path, vectors: dict[str, Tensor]
+) -> None:
     for step in sorted({key[0] for key in captured}):
         export = Export.read(exports / f"step_{step:06d}.safetensors")
         seen = expected_values(export)
         for (at, index, layer, first_row), record in captured.items():
-            one = ALL[index]
+            one = entries[index]
             if at != step or "prompts" in one:
                 continue
             direction = one.get("direction", "value")
@@ -272,7 +276,9 @@ def assert_equals_pytorch(captured: Captured, exports: Path, vectors: dict[str, 
             assert_equal(record, one, compressed(one, values, layer, vectors, targets))
 
 
-def assert_prompts_equal_pytorch(captured: Captured, exports: Path, vectors: dict) -> None:
+def assert_prompts_equal_pytorch(
+    captured: Captured, entries: list[dict[str, Any]], exports: Path, vectors: dict
+) -> None:
     """Prompts of step N see the weights that step N + 1 begins with."""
     tokens = torch.zeros(len(PROMPTS), max(len(text.encode()) for text in PROMPTS)).long()
     targets = torch.full_like(tokens, -1)
@@ -281,7 +287,7 @@ def assert_prompts_equal_pytorch(captured: Captured, exports: Path, vectors: dic
         targets[row, : len(text.encode()) - 1] = tokens[row, 1 : len(text.encode())]
     checked = 0
     for (step, index, layer, first_row), record in captured.items():
-        one = ALL[index]
+        one = entries[index]
         if "prompts" not in one:
             continue
         assert (record.prompt_set, record.phase) == (1, "eval")
@@ -320,8 +326,8 @@ def test_everything_equals_pytorch(shape: dict, tensor: int, flags, tmp_path: Pa
     }
     with live_run(flags | changes, tmp_path / "run", ranks=tensor) as run:
         captured = watch(run, entries_for(shape))
-    assert_equals_pytorch(captured, tmp_path / "exports", vectors)
-    assert_prompts_equal_pytorch(captured, tmp_path / "exports", vectors)
+    assert_equals_pytorch(captured, entries_for(shape), tmp_path / "exports", vectors)
+    assert_prompts_equal_pytorch(captured, entries_for(shape), tmp_path / "exports", vectors)
 
 
 def records_of_three_steps(

@@ -178,6 +178,8 @@ def test_captured_shapes(config: Config) -> None:
         of_layers |= {"attention.query_rotated": query, "attention.key_rotated": key}
     expected = {(point, n): width for point, width in of_layers.items() for n in layers}
     expected |= {("Embedding", 0): hidden, ("FinalNorm", 0): hidden}
+    if config.position_embedding_type == "learned_absolute":
+        expected |= {("embedding.word_embeddings.output", 0): hidden}
     expected |= {("Logits", 0): config.vocab_size}
     shapes = {key: (*tokens.shape, width) for key, width in expected.items()}
     batch, sequence = tokens.shape

@@ -35,6 +35,7 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
                .legacy_flag = 8,
                .writable = false,
                .dims = {"ids_positions", "batch", "sequence"}});
+  value("", "embedding.word_embeddings.output");
   weight("", "embedding.position_embeddings.weight");
   const points::PlaceKey embedding = value("Embedding", "embedding.output");
   derived("LogitLensEmbedding", "embedding.lens");

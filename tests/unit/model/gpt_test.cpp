@@ -97,6 +97,8 @@ TEST(Places, OfEverySubmoduleAreItsInputAndOutput) {
   };
   const std::pair<const char*, const char*> aliases[] = {
       {"embedding.input", "tokens"},
+      {"embedding.word_embeddings.input", "tokens"},
+      {"embedding.word_embeddings.output", "embedding.output"},
       {"layers[2].input_norm.input", "layers[1].output"},
       {"layers[1].input_norm.input", "embedding.output"},
       {"layers[2].input_norm.output", "layers[2].attention.input"},
@@ -115,6 +117,28 @@ TEST(Places, OfEverySubmoduleAreItsInputAndOutput) {
       {"output_layer.output", "logits"},
   };
   for (const auto& [alias, path] : aliases) EXPECT_EQ(place_of(alias), path);
+}
+
+// The parameters name the modules: "layers.2.mlp.fc1.weight". The position embedding is added to
+// the words': its place is its weight.
+TEST(Places, OfEveryModuleWithParametersAreItsInputAndOutput) {
+  for (const config::ModelConfig& config : {small(), llama()}) {
+    const Gpt gpt = describe_model(config, 2);
+    const graph::Model model{gpt.places()};
+    int modules = 0;
+    for (const nn::Parameter& parameter : gpt.parameters()) {
+      std::string module = parameter.name.substr(0, parameter.name.rfind('.'));
+      if (module == "embedding.position_embeddings") continue;
+      if (module.starts_with("layers."))
+        module = "layers[" + module.substr(7, 1) + "]" + module.substr(8);
+      for (const char* side : {".input", ".output"}) {
+        const std::string path = module + side;
+        EXPECT_TRUE(graph::parse_program("save(" + path + ", \"x\")", model).ok()) << path;
+      }
+      ++modules;
+    }
+    EXPECT_GT(modules, 6 * config.num_layers);
+  }
 }
 
 }  // namespace
