@@ -214,12 +214,12 @@ test('preview, apply: what it would do first, then the step and the ranks; the p
 });
 
 /** So many programs may be in force at a time. */
-const kMostPrograms = 32;
+const kMaxPrograms = 32;
 
 /** Another viewer applies as many programs as a run takes. They stay when nobody holds control. */
 async function fill(run: RealRun): Promise<void> {
   await run.remote.claim('Ada');
-  for (let i = 1; i <= kMostPrograms; i++) {
+  for (let i = 1; i <= kMaxPrograms; i++) {
     const program = 'layers[1].output *= 1.0';
     await run.remote.ask('intervention.apply', { name: `other ${i}`, program, keep: true });
   }

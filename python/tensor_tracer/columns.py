@@ -43,8 +43,8 @@ def columns_of(records: Iterable[Record]) -> Columns:
 
 
 def fast_columns(blobs: Sequence[bytes], check: bool, points: Mapping[int, str]) -> Columns | None:
-    """The same, of the bytes of one record each, for all at once; the arrays of "values" can only be read. None where a
-    record is damaged, or is of a form that is read one by one."""
+    """The same for encoded records, all at once; the arrays of "values" are read-only. None if a record is damaged, or
+    has a form that only the slow path reads."""
     size = _HEADER.itemsize
     lengths = np.fromiter(map(len, blobs), np.int64, len(blobs))
     if (lengths < size).any():
@@ -92,7 +92,7 @@ def _named(heads: Array, points: Mapping[int, str]) -> Columns:
 
 
 def joined(parts: Sequence[Columns]) -> Columns:
-    """In order."""
+    """All parts, one after the other."""
 
     def whole(name: str) -> Any:
         columns = [part[name] for part in parts]

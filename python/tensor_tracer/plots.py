@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import xarray
 
-_MOST_TICKS = 64  # tokens whose text is written beside a map
+_MAX_TICKS = 64  # tokens whose text is written beside a map
 _USUAL_STATISTIC = "std"
 
 
@@ -71,6 +71,6 @@ def _draw_map(array: xarray.DataArray, ax: matplotlib.axes.Axes) -> None:
     ax.figure.colorbar(picture, ax=ax)
     ax.set_xlabel(across)
     ax.set_ylabel("token")
-    if "token_text" in array.coords and array.sizes["token"] <= _MOST_TICKS:
+    if "token_text" in array.coords and array.sizes["token"] <= _MAX_TICKS:
         texts = array.coords["token_text"].values.ravel().tolist()
         ax.set_yticks(range(len(texts)), [text if text.isprintable() else repr(text)[1:-1] for text in texts])

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import pandas
 
-_MOST_RANGES = 100  # in one condition: SQLite takes no more than 1,000 parts
+_MAX_RANGES = 100  # in one condition: SQLite takes no more than 1,000 parts
 _READ_AT_ONCE = 5_000  # records
 _CACHE_KIB = 65_536  # SQLite's own 2 MiB are few of a recording's large pages
 # Frames that have the same of these may be compared, as far as the plan says so.
@@ -110,7 +110,7 @@ class Recording:
         return " AND ".join(["run = ?", *parts])
 
     def _between(self, column: str, pairs: Pairs) -> str:
-        if len(pairs) <= _MOST_RANGES:
+        if len(pairs) <= _MAX_RANGES:
             return f"({' OR '.join(f'{column} BETWEEN {a} AND {b}' for a, b in pairs) or 0})"
         chosen = {n for first, last in pairs for n in range(first, last + 1)}
         self._file.create_function(f"is_{column}", 1, chosen.__contains__, deterministic=True)

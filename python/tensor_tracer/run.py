@@ -44,7 +44,7 @@ _ACK_SECONDS = 0.02  # between acks, which count against the hub's rate limit
 _ANSWER_SECONDS = 330.0  # the hub gives up on the trainer after 300
 _MAX_STEPS = 100_000  # that wait for a loop over steps()
 _RECONNECT_SECONDS = 300.0  # how long reconnect=True looks for a hub
-_MOST_STEPS_OF_HISTORY = 100_000
+_MAX_STEPS_OF_HISTORY = 100_000
 _COMMIT_SECONDS = 2.0  # after which a record is in the hub's recording
 _MAX_SAVED = 10_000  # values of programs, or alarms, that wait for a loop
 _log = logging.getLogger("tensor_tracer")
@@ -279,7 +279,7 @@ class Run(PromptRequests):
 
     def scalars(self, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Steps and values of a scalar so far, from the hub's recording."""
-        rows = [numbers(row) for row in self.get("/history/steps", limit=_MOST_STEPS_OF_HISTORY)]
+        rows = [numbers(row) for row in self.get("/history/steps", limit=_MAX_STEPS_OF_HISTORY)]
         told = [(row["step"], row[name]) for row in rows if name in row]
         if not told:
             known = sorted({key for row in rows for key in row} - {"step"})
@@ -335,7 +335,7 @@ class Run(PromptRequests):
             return queue.popleft() if queue else None
 
     def _next_data(self, queue: deque[Any], timeout: float | None) -> Any:
-        """As `_next`, of what waits for the window as records do: those that no loop takes make room."""
+        """As `_next`, for records and data texts, which fill the window: records that no loop takes are dropped."""
         until = None if timeout is None else time.monotonic() + timeout
         full = self._window or math.inf
 
@@ -377,7 +377,7 @@ class Run(PromptRequests):
                 self._changed.notify_all()
 
     def _is_new(self, record: Record) -> bool:
-        """False for the latest of a key that a reconnect brought once more."""
+        """False for a record that the hub sent again after a reconnect, because it is the latest of its key."""
         ranks = (record.tensor_rank, record.pipeline_rank, record.data_rank)
         place = (record.entry, record.layer, record.phase, record.prompt_set, record.direction)
         key, said = (record.run, ranks, place), (record.sequence, record.time)
@@ -402,7 +402,7 @@ class Run(PromptRequests):
             raise self._failure or self._lost(self._endpoint.url) from None
 
     def _greet(self) -> None:
-        """Puts a new connection in the place of the one before, with what was asked for there."""
+        """Opens a new connection in place of the last one, and repeats the requests that were in force there."""
         window = {} if self._window is None else {"window": self._window}
         who = {"versions": [1], "role": "viewer", "client": f"python {__version__}"} | window
         connection = self._endpoint.dial()
@@ -417,7 +417,7 @@ class Run(PromptRequests):
             raise error if isinstance(error, HubError) else self._endpoint.unreachable(error)
         with self._changed:
             self._connection, self._session = connection, hello["session"]
-            # Those of the connection before count for nothing.
+            # Messages of the earlier connection do not count.
             self._taken, self._told = -len(self._messages), 0
             self._set_facts(hello["run"] or self.facts)
             self._newest_before = self._newest
@@ -443,7 +443,7 @@ class Run(PromptRequests):
             heard.append(message)
 
     def _asked_before(self, hello: Mapping[str, Any]) -> Iterator[str]:
-        """What holds on the connection that has ended."""
+        """The requests that were in force on the connection that has ended."""
         if self._controls and self.holder and self.holder["session"] == self._session:
             # The hub may not know yet that this session has ended.
             take_over = hello["control"]["holder"] == self.holder
@@ -464,7 +464,7 @@ class Run(PromptRequests):
                     none = {"error": {"code": "disconnected"}}
                     self._answers = {number: got or none for number, got in self._answers.items()}
                     self._changed.notify_all()
-                # Of a hub that is gone with its run the trainer is lost first, and it says goodbye.
+                # A hub that ends with its run reports the trainer as lost first, and then closes properly.
                 ends = ("finished", "stopped", *(["lost"] if failure is None else []))
                 if self._closing.is_set() or not self._patience or self.state.phase in ends:
                     break
@@ -495,7 +495,7 @@ class Run(PromptRequests):
             return
 
     def _receive(self) -> ConnectionLost | None:
-        """Until the connection ends; None where the hub or we ended it properly."""
+        """Receives until the connection ends. Returns None if the hub or this client closed it properly."""
         ping_at = time.monotonic() + _PING_SECONDS
         while True:
             try:

@@ -20,8 +20,8 @@ Names = str | Iterable[str]
 Sets = str | int | Iterable[str | int]  # of prompts: names or numbers; 0 is the run's own data
 Pairs = list[tuple[int, int]]  # first and last of each range
 
-_MOST_NAMED = 6  # entries in an error
-_MOST_ENTRIES = 256  # of a subscription
+_MAX_NAMED = 6  # entries in an error
+_MAX_ENTRIES = 256  # of a subscription
 
 
 def pairs_of(value: Ranges | None, what: str) -> Pairs | None:
@@ -71,8 +71,8 @@ def refuse_several(kinds: Iterable[Kind]) -> None:
         found.setdefault(kind.point, {}).setdefault(kind._replace(entry=0), kind)
     for point, several in found.items():
         if len(several) > 1:
-            shown = ", ".join(map(str, list(several.values())[:_MOST_NAMED]))
-            more = f" and {len(several) - _MOST_NAMED} more" if len(several) > _MOST_NAMED else ""
+            shown = ", ".join(map(str, list(several.values())[:_MAX_NAMED]))
+            more = f" and {len(several) - _MAX_NAMED} more" if len(several) > _MAX_NAMED else ""
             remedy = 'choose with compressor=, prompt_set=, direction= or entry=; entry="all" mixes them'
             raise ValueError(f"{point}: several entries of the trace plan match: {shown}{more}; {remedy}")
 
@@ -122,7 +122,7 @@ class Selection:
     def members(self, rate: float | None) -> dict[str, Any]:
         """Of a subscription."""
         layers = None if self.layers is None else ",".join(f"{a}-{b}" for a, b in self.layers)
-        entries = None if self.entries is None else [n for a, b in self.entries for n in range(a, min(b + 1, _MOST_ENTRIES))]
+        entries = None if self.entries is None else [n for a, b in self.entries for n in range(a, min(b + 1, _MAX_ENTRIES))]
         members = {"entries": entries, "points": self.points, "layers": layers, "rate": rate}
         return {name: value for name, value in members.items() if value is not None}
 

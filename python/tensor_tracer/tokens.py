@@ -10,7 +10,7 @@ from tensor_tracer.compressors import dims_of
 from tensor_tracer.facts import RunFacts
 from tensor_tracer.record import Record
 
-_MOST_KEPT = 100_000  # forwards whose tokens are kept
+_MAX_KEPT = 100_000  # forwards whose tokens are kept
 
 
 class Forward(NamedTuple):
@@ -63,7 +63,7 @@ class TokenTexts:
             first_token = self._facts().first_token(found.plan, found.entry)
             lines = [bytes(row) for row in found.values[0].astype("u1")]
             self._kept.setdefault(_forward_of(found), _Text(lines, found.first_row, first_token))
-        while len(self._kept) > _MOST_KEPT:
+        while len(self._kept) > _MAX_KEPT:
             self._kept.popitem(last=False)
 
     def _data(self, record: Record) -> _Text | None:

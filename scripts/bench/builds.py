@@ -41,7 +41,7 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What runs, and what of it is compared."""
+    """A command, and the figures of its output that are compared."""
 
     group: str
     name: str

@@ -1,4 +1,4 @@
-"""Who is measured: the command line of every candidate."""
+"""The programs that are measured, with their command lines."""
 
 from __future__ import annotations
 

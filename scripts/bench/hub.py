@@ -26,13 +26,13 @@ from typing import Any
 
 from candidates import HERE, REPOSITORY, tensor_tracer
 from hub_report import CELLS, Cell, Measured, Rounds, System, report, systems_of
-from train import MOST_LOAD
+from train import MAX_LOAD
 
 WARM_UP = 0.4  # seconds
-MOST_RATE = 500  # records a second
+MAX_RATE = 500  # records a second
 RATE_BYTES = 100e6  # a second, delivered to all viewers: the fixed rate is no more than that
 LEAST_RECORDS = 12  # at the fixed rate: of fewer a percentile says little
-MOST_SECONDS = 10  # of a measurement: viewers answer no ping
+MAX_SECONDS = 10  # of a measurement: viewers answer no ping
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +140,7 @@ def tell(process: subprocess.Popen[str], command: str) -> None:
 def window(
     server: Server, cell: Cell, seconds: float, batch: int = 1, rate: float = 0
 ) -> dict[str, Any]:
-    """What the viewers got in so many seconds after the warm-up, and what the server used for it."""
+    """The bytes that the viewers got in this time after the warm-up, and the CPU time of the server."""
     with viewers_of(server, cell.viewers) as viewers:
         with contextlib.ExitStack() as stack:
             if not server.sends_itself:
@@ -169,9 +169,9 @@ def measure(system: System, cell: Cell, seconds: float) -> Measured:
         )
     if system.server == "send()" or system.batch > 1:
         return flood
-    rate = min(MOST_RATE, RATE_BYTES / (cell.size * cell.viewers))
+    rate = min(MAX_RATE, RATE_BYTES / (cell.size * cell.viewers))
     with server_of(system.server, cell) as server:
-        lasting = min(MOST_SECONDS, max(seconds, LEAST_RECORDS / rate))
+        lasting = min(MAX_SECONDS, max(seconds, LEAST_RECORDS / rate))
         got = window(server, cell, lasting, rate=rate)
     return dataclasses.replace(flood, rate=rate, p50_ms=got["p50_ms"], p99_ms=got["p99_ms"])
 
@@ -182,8 +182,8 @@ def cpu_name() -> str:
 
 
 def heading(chosen: argparse.Namespace, load: float) -> str:
-    """Where, when and with what."""
-    busy = " **The machine was busy: do not trust the times.**" if load > MOST_LOAD else ""
+    """The machine, the date and the versions, as Markdown."""
+    busy = " **The machine was busy: do not trust the times.**" if load > MAX_LOAD else ""
     return (
         f"### The hub, {datetime.date.today().isoformat()}\n\n{cpu_name()}, {os.cpu_count()} CPUs; "
         f"Python {sys.version.split()[0]}, websockets {version('websockets')}; medians of "
@@ -201,13 +201,13 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.5,
                         help="of each measurement (at the fixed rate as long as "
-                        f"{LEAST_RECORDS} records take), at most {MOST_SECONDS}")
+                        f"{LEAST_RECORDS} records take), at most {MAX_SECONDS}")
     parser.add_argument("--viewers", type=int, action="append", help="default: 1, 8, 32, 64")
     parser.add_argument("--size", type=int, action="append", help="default: 1024, 65536, 1048576")
     parser.add_argument("--append", type=Path, help="also append the result to this file")
     parsed = parser.parse_args()
-    if not 0 < parsed.seconds <= MOST_SECONDS:
-        parser.error(f"--seconds must be between 0 and {MOST_SECONDS}")
+    if not 0 < parsed.seconds <= MAX_SECONDS:
+        parser.error(f"--seconds must be between 0 and {MAX_SECONDS}")
     return parsed
 
 

@@ -72,7 +72,7 @@ def goals(figures: Figures) -> str:
 
 
 def heading(results: Sequence[dict[str, Any]], clock: str, date: str, torch: str) -> str:
-    """Where, when and with what."""
+    """The machine, the date and the versions, as Markdown."""
     model = platform.processor() or platform.machine()
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

@@ -1,7 +1,7 @@
 """The hub that scripts/bench/hub.py compares with: asyncio, `websockets`, `broadcast`, no compression.
 
 Whatever a client of /worker sends goes to every other client. A viewer that is behind by more than
-MOST_WAITING bytes does not get what arrives meanwhile, as in our hub: nobody's memory grows.
+MAX_WAITING bytes does not get what arrives meanwhile, as in our hub: nobody's memory grows.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import contextlib
 from websockets.asyncio.server import ServerConnection, broadcast, serve
 from websockets.exceptions import ConnectionClosed
 
-MOST_WAITING = 8 << 20  # our hub's SendQueueLimits::total_bytes
+MAX_WAITING = 8 << 20  # our hub's SendQueueLimits::total_bytes
 
 viewers: set[ServerConnection] = set()
 
 
 def keeps_up(viewer: ServerConnection) -> bool:
     transport = viewer.transport
-    return not transport.is_closing() and transport.get_write_buffer_size() < MOST_WAITING
+    return not transport.is_closing() and transport.get_write_buffer_size() < MAX_WAITING
 
 
 async def serve_client(client: ServerConnection) -> None:

@@ -25,7 +25,7 @@ from candidates import BASELINE, CANDIDATES, GOALS, HERE, REPOSITORY, Candidate
 from shapes import ALL_SHAPES, SHAPES, Shape
 
 
-MOST_LOAD = 0.5  # of the last minute, before the first block
+MAX_LOAD = 0.5  # of the last minute, before the first block
 
 
 @dataclasses.dataclass
@@ -126,7 +126,7 @@ def goals(results: dict[str, Measured]) -> str:
 
 
 def heading(chosen: argparse.Namespace) -> str:
-    """Where, when and with what."""
+    """The machine, the date and the versions, as Markdown."""
     cpus = os.cpu_count()
     model = platform.processor() or platform.machine()
     for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -139,7 +139,7 @@ def heading(chosen: argparse.Namespace) -> str:
     return (
         f"### Training, {datetime.date.today().isoformat()}\n\n{model}, {cpus} CPUs; PyTorch "
         f"{version('torch')}; {counted}, after {chosen.warm_up} to warm up."
-        f"{busy if load > MOST_LOAD else ''}"
+        f"{busy if load > MAX_LOAD else ''}"
     )
 
 

@@ -17,7 +17,7 @@ STEER = {"name": "steer", "text": TEXT, "parameters": [], "since": 3, "keep": Fa
 KEPT = STEER | {"name": "kept", "keep": True}
 APPLY = {"name": "steer", "program": TEXT, "parameters": {}, "ttl": 500, "keep": False}
 # As much as one save may send: each number as long as JSON writes it.
-MOST_NUMBERS, LONGEST_NUMBER = 65_536, -1.2345678901234567e-300
+MAX_NUMBERS, LONGEST_NUMBER = 65_536, -1.2345678901234567e-300
 
 
 def take(worker: Peer, count: int = 1) -> list[dict[str, Any]]:
@@ -176,9 +176,9 @@ def test_the_most_that_a_save_sends_does_not_cut_off_a_slow_viewer(hub: Hub) -> 
     narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
     narrow.connect(("127.0.0.1", hub.port))
     worker, slow = hub.worker(), hub.viewer(sock=narrow, max_queue=1)
-    numbers = [LONGEST_NUMBER] * MOST_NUMBERS
+    numbers = [LONGEST_NUMBER] * MAX_NUMBERS
     for step in range(1, 21):
-        worker.notify("saved", step=step, program="p", name="n", shape=[MOST_NUMBERS], values=numbers)
+        worker.notify("saved", step=step, program="p", name="n", shape=[MAX_NUMBERS], values=numbers)
     worker.request("ping")  # the hub has taken them
     assert slow.request("ping")["result"] == {}, "it is still there"
     slow.receive_until(lambda: slow.named("saved")[-1:] != []

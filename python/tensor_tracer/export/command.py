@@ -71,7 +71,7 @@ def _flag_of(names: RunFacts, point: str) -> int:
 
 
 def _ranges(text: str) -> list[tuple[int, int]]:
-    """Empty: not such a list."""
+    """The ranges of a text such as "1-4,8"; empty if the text is no list of ranges."""
     found = [re.fullmatch(r"([0-9]{1,19})(?:-([0-9]{1,19}))?", part) for part in text.split(",")]
     pairs = [(int(part[1]), int(part[2] or part[1])) for part in found if part]
     return pairs if len(pairs) == len(found) and all(a <= b <= MAX_STEP for a, b in pairs) else []
@@ -94,7 +94,7 @@ def select(options: argparse.Namespace, run: int, names: RunFacts) -> Selection:
 
 
 def choose_series(frames: Frames, options: argparse.Namespace, names: RunFacts) -> list[Series]:
-    """What the format has a place for. A point that was asked for and has nothing is an error."""
+    """The series that the format can hold. A point that the user named and that has no records is an error."""
     if options.to == "csv" and not options.point:
         return []
     series, is_board = frames.series(), options.to == "tensorboard"
@@ -123,7 +123,7 @@ def prepare_output(recording: Path, path: Path, options: argparse.Namespace) -> 
 
 
 def write(source: Source, path: Path, options: argparse.Namespace) -> None:
-    """The output has its name only when it is whole; until then it is `path`.partial."""
+    """Writes to `path`.partial, and renames the file when it is complete."""
     partial = path.with_name(f"{path.name}.partial")
     try:
         if options.to == "npz":

@@ -10,7 +10,7 @@ from tensor_tracer.errors import TensorTracerError, missing_package
 from tensor_tracer.readings import Bins, Reading
 from tensor_tracer.sinks.sink import Alarm, Origin
 
-_MOST_BINS = 512  # of wandb.Histogram
+_MAX_BINS = 512  # of wandb.Histogram
 _OPEN_STEPS = 2  # newest steps whose row may still grow
 
 
@@ -41,7 +41,7 @@ class WandbSink:
             name = f"{origin.tag}/{one.name}"
             if isinstance(one, Reading):
                 row[name] = one.value
-            elif len(one.counts) <= _MOST_BINS:
+            elif len(one.counts) <= _MAX_BINS:
                 row[name] = self._wandb.Histogram(np_histogram=(one.counts, one.limits))
 
     def alarm(self, time_ns: int, alarm: Alarm) -> None:

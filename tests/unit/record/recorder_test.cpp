@@ -170,21 +170,21 @@ TEST_F(RecorderTest, EventsThatAreDataAreDroppedWhereTheDiskIsSlow) {
 }
 
 TEST_F(RecorderTest, StepsAndAuditLinesAreBoundedWhereTheDiskDoesNotAnswer) {
-  constexpr std::size_t kMost = 100'000;
+  constexpr std::size_t kMaxSteps = 100'000;
   const auto recorder =
       start([](RecorderOptions& options) { options.commit_interval = std::chrono::hours(1); });
-  recorder->add_event(saved(1, 2000));                 // has a bound of its own
-  for (std::uint64_t step = 2; step <= kMost; ++step)  // the run itself waits, too
+  recorder->add_event(saved(1, 2000));                     // has a bound of its own
+  for (std::uint64_t step = 2; step <= kMaxSteps; ++step)  // the run itself waits, too
     recorder->add_step(kRun, {{"step", step}, {"loss", 1.5}}, 1);
   EXPECT_EQ(recorder->counters().dropped_lines, 0U);
   recorder->add_event({.run = kRun, .step = 1, .kind = "log", .detail = {}});
   EXPECT_EQ(recorder->counters().dropped_lines, 1U);
-  recorder->add_step(kRun, {{"step", kMost + 1}, {"loss", 1.5}}, 1);
+  recorder->add_step(kRun, {{"step", kMaxSteps + 1}, {"loss", 1.5}}, 1);
   EXPECT_EQ(recorder->counters().dropped_lines, 2U);
   recorder->finish();
   Recording recording = reader();
   EXPECT_TRUE(recording.events({.limit = 9}).empty());
-  EXPECT_EQ(recording.steps(kRun, kMost - 4, kMost + 9, 1000).size(), 5U);
+  EXPECT_EQ(recording.steps(kRun, kMaxSteps - 4, kMaxSteps + 9, 1000).size(), 5U);
 }
 
 TEST_F(RecorderTest, OfEachKeyTheLatestRecordOfAPlan) {

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMost = std::size_t{1} << 20U;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 20U;
 
 PlanContext context(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
                     std::int64_t seq_length) {
@@ -37,8 +37,8 @@ TEST(PromptPlan, TheDefaultFitsIntoAnAnswerForAnyModel) {
   for (const std::int64_t tokens : {1, 5, 64, 256, 1024}) {
     for (const std::int64_t layers : {2, 12, 96}) {
       const PlanContext about = context(layers, 64 * layers, 4 * layers, 1024);
-      const json plan = default_prompt_plan(about, tokens, kMost);
-      const auto parsed = parse_prompt_plan(plan, about, tokens, kMost);
+      const json plan = default_prompt_plan(about, tokens, kMaxBytes);
+      const auto parsed = parse_prompt_plan(plan, about, tokens, kMaxBytes);
       ASSERT_TRUE(parsed.ok()) << to_string(parsed.error());
       EXPECT_GE(points_of(plan).size(), 3U) << tokens << " tokens, " << layers << " layers";
     }
@@ -47,7 +47,7 @@ TEST(PromptPlan, TheDefaultFitsIntoAnAnswerForAnyModel) {
 
 TEST(PromptPlan, TheDefaultOfAShortPromptLeavesNothingOut) {
   const PlanContext about = context(4, 256, 4, 256);
-  const json plan = default_prompt_plan(about, 12, kMost);
+  const json plan = default_prompt_plan(about, 12, kMaxBytes);
   EXPECT_THAT(points_of(plan), testing::ElementsAre("InputTokens", "Logits", "LogitLens",
                                                     "HiddenStates", "RawAttentionScore"));
   for (const json& entry : plan["entries"]) EXPECT_FALSE(entry.contains("tokens"));
@@ -56,7 +56,7 @@ TEST(PromptPlan, TheDefaultOfAShortPromptLeavesNothingOut) {
 TEST(PromptPlan, AllEntriesTakeTheTypedPromptAtEveryStep) {
   const PlanContext about = context(4, 256, 4, 256);
   const json text = {{"entries", {{{"point", "HiddenStates"}, {"every", 10}}}}};
-  const auto plan = parse_prompt_plan(text, about, 12, kMost);
+  const auto plan = parse_prompt_plan(text, about, 12, kMaxBytes);
   ASSERT_TRUE(plan.ok());
   ForwardScope scope{.step = 7, .phase = Phase::kEval, .prompt_set = kTypedPrompt};
   EXPECT_TRUE(plan.value().entries[0].takes(scope));
@@ -67,7 +67,7 @@ TEST(PromptPlan, AllEntriesTakeTheTypedPromptAtEveryStep) {
 TEST(PromptPlan, IsRefusedIfItIsTooLargeOrNamesPromptsOrPasses) {
   const PlanContext about = context(4, 256, 4, 256);
   const auto refusal = [&about](const char* text) {
-    const auto plan = parse_prompt_plan(json::parse(text), about, 256, kMost);
+    const auto plan = parse_prompt_plan(json::parse(text), about, 256, kMaxBytes);
     return plan ? "" : plan.error().where + ": " + plan.error().message;
   };
   EXPECT_THAT(refusal(R"({"entries": [{"point": "QKV", "compressor": {"kind": "none"}}]})"),

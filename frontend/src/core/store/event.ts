@@ -10,7 +10,7 @@ export interface RunEvent {
   /** Milliseconds since 1970. */
   readonly time: number;
   readonly text: string;
-  /** The person who requested it; '' if there is none, or it is not known. */
+  /** The person who requested it; '' if nobody did, or the person is not known. */
   readonly who: string;
   /** The same in all reports of one event, for example a notification and a line of the audit trail. */
   readonly what: string;

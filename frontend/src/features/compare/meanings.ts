@@ -11,7 +11,7 @@ export interface Held {
   readonly runId: string;
 }
 
-/** The difference in meaning of two sides with the same compressor; undefined if there is none. */
+/** The difference in meaning of two sides with the same compressor; undefined if both mean the same. */
 export function differenceOf(a: Held, b: Held): string | undefined {
   if (a.frame.compressor !== b.frame.compressor) return undefined;
   const [first, second] = [a, b].map(meaningOf);

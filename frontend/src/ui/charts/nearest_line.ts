@@ -6,7 +6,7 @@ const kNearPixels = 24;
 // A longer movement of the pressed mouse is a drag.
 const kClickPixels = 4;
 
-/** The index of the height that is nearest to `y`, at most `most` away; null if there is none. */
+/** The index of the height that is nearest to `y`, at most `most` away; null if no height is so near. */
 export function nearestOf(
   heights: readonly (number | null)[],
   y: number,

@@ -41,7 +41,7 @@ export class HeatmapView {
     this.context = context;
   }
 
-  /** The cell at a position on the canvas in CSS pixels; null if there is none. */
+  /** The cell at a position on the canvas in CSS pixels; null outside the cells. */
   cellAt(map: MapData, x: number, y: number): Cell | null {
     const plotWidth = this.width - this.gutter;
     const plotHeight = this.height - this.axis;
