@@ -2,11 +2,11 @@
 # Runs the C++ tests of a build. Each program runs once for each CPU with a part of its tests: ctest starts a
 # process for each test, and loading libtorch takes longer than most tests.
 #
-#   scripts/cpp_tests.sh release|asan-ubsan|tsan [--reports FOLDER] [flags of GoogleTest…]
+#   scripts/cpp_tests.sh release|no-mpi|asan-ubsan|tsan [--reports FOLDER] [flags of GoogleTest…]
 #
-# release: all tests of the build of scripts/setup.sh. asan-ubsan: builds, then the tests of all parts, with ranks
-# as threads and as two processes; of the invariance tests only those with two query groups. tsan: builds, then
-# the tests of the parts without libtorch. All three run the corpora of the fuzz targets.
+# release: all tests of the build of scripts/setup.sh. The others build first. no-mpi: the tests of a program without
+# MPI. asan-ubsan: the tests of all parts, with ranks as threads and as two processes; of the invariance tests only
+# those with two query groups. tsan: the tests of the parts without libtorch. All run the corpora of the fuzz targets.
 # --reports writes JUnit files. For a long run: scripts/cpp_tests.sh tsan --gtest_repeat=20 --gtest_shuffle
 set -euo pipefail
 
@@ -43,6 +43,10 @@ run_preset() {
       programs+=(torch_tests)
       others=(-LE '^(unit|torch)$')
       ;;
+    no-mpi)
+      programs+=(torch_tests)
+      build "$preset" "${programs[@]}" fuzz tensor-tracer
+      ;;
     asan-ubsan)
       programs+=(torch_tests)
       set -- '--gtest_filter=-*InvarianceOf*/8_groups_*:*InvarianceOf*/1_groups_*' "$@"
@@ -72,7 +76,7 @@ build() {
 main() {
   local preset=${1:-}
   case $preset in
-    release | asan-ubsan | tsan) shift ;;
+    release | no-mpi | asan-ubsan | tsan) shift ;;
     *) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 2 ;;
   esac
   if [[ ${1:-} == --reports ]]; then
