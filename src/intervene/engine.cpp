@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "src/intervene/desired_programs.h"
-#include "src/intervene/frame.h"
+#include "src/intervene/engine_pass.h"
 #include "tensor_tracer/comm/collectives.h"
 
 namespace tt::intervene {
@@ -56,7 +56,7 @@ class Engine final : public trace::InterventionHooks {
 
   std::unique_ptr<trace::InterventionPass> begin(const trace::ForwardScope& scope,
                                                  const at::Tensor& tokens) override {
-    std::unique_ptr<Frame> frame;
+    std::unique_ptr<EnginePass> pass;
     const bool is_rehearsal = preview_ != nullptr || !prompted_.empty();
     const auto add = [&](const std::shared_ptr<ActiveProgram>& program) {
       if (!program->is_due(scope, context_.model)) return;
@@ -68,23 +68,23 @@ class Engine final : public trace::InterventionHooks {
         if (!prompted_.empty()) prompt_errors_[program->name] = specialization->error->message;
         return;
       }
-      if (frame == nullptr) {
+      if (pass == nullptr) {
         SavedValues* saved = tensor_.rank() == 0 ? &saved_ : nullptr;
-        frame = std::make_unique<Frame>(
+        pass = std::make_unique<EnginePass>(
             ForwardEnv{context_, tensor_, modules_, scope, tokens, saved, is_rehearsal});
       }
-      frame->add(program, specialization);
+      pass->add(program, specialization);
     };
     std::ranges::for_each(prompted_.empty() ? in_force_ : prompted_, add);
     if (preview_acts_) add(preview_);
-    if (frame == nullptr) return nullptr;
+    if (pass == nullptr) return nullptr;
     // Passes of the same kind use the same plan again.
-    if (plan_ == nullptr || plan_key_ != frame->plan_key()) {
-      plan_ = std::make_shared<const ExecutionPlan>(frame->entries(), context_);
-      plan_key_ = frame->plan_key();
+    if (plan_ == nullptr || plan_key_ != pass->plan_key()) {
+      plan_ = std::make_shared<const ExecutionPlan>(pass->entries(), context_);
+      plan_key_ = pass->plan_key();
     }
-    frame->start(plan_);
-    return frame;
+    pass->start(plan_);
+    return pass;
   }
 
   base::Result<json> request(const protocol::ProgramRequest& request,

@@ -54,7 +54,7 @@ class ExecutionPlan {
   std::vector<std::size_t> begin_;  // by key; the last key holds the actions of at_once()
   std::unique_ptr<bool[]> acts_;
   std::vector<std::vector<Action>> skips_;  // by layer
-  /// Kept alive, because the plan's key (Frame::plan_key) contains their addresses.
+  /// Kept alive, because the plan's key (EnginePass::plan_key) contains their addresses.
   std::vector<std::shared_ptr<const Specialization>> specializations_;
 };
 

@@ -38,7 +38,7 @@ struct ProgramPass {
   bool has_acted = false;
 };
 
-/// One program for one `layer` in one pass, with the values so far. Failures are counted; the frame
+/// One program for one `layer` in one pass, with the values so far. Failures are counted; the pass
 /// catches the exceptions of libtorch. Thread: the thread that runs the step.
 class Run {
  public:

@@ -16,9 +16,9 @@
 namespace tt::intervene {
 
 /// The programs that act in one pass, their values so far, and the execution plan.
-class Frame final : public trace::InterventionPass {
+class EnginePass final : public trace::InterventionPass {
  public:
-  explicit Frame(ForwardEnv env);
+  explicit EnginePass(ForwardEnv env);
 
   /// Adds a program that is due in this pass. REQUIRES: start() was not called yet.
   void add(std::shared_ptr<ActiveProgram> program,
@@ -46,9 +46,9 @@ class Frame final : public trace::InterventionPass {
   std::vector<Entry> entries_;
   std::vector<std::uint64_t> plan_key_;
   std::shared_ptr<const ExecutionPlan> plan_;
-  std::vector<bool> is_met_;      // by action_key(): reached; of a gradient: has a tensor hook
-  std::map<int, bool> skips_;     // by layer, after the decision
-  std::shared_ptr<Frame*> self_;  // tensor hooks hold a weak_ptr; null after end()
+  std::vector<bool> is_met_;           // by action_key(): reached; of a gradient: has a tensor hook
+  std::map<int, bool> skips_;          // by layer, after the decision
+  std::shared_ptr<EnginePass*> self_;  // tensor hooks hold a weak_ptr; null after end()
 };
 
 }  // namespace tt::intervene

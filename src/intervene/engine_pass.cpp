@@ -1,4 +1,4 @@
-#include "src/intervene/frame.h"
+#include "src/intervene/engine_pass.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -16,10 +16,11 @@ constexpr std::int64_t kMaxTouched = 1 << 22;
 
 }  // namespace
 
-Frame::Frame(ForwardEnv env) : env_(std::move(env)), self_(std::make_shared<Frame*>(this)) {}
+EnginePass::EnginePass(ForwardEnv env)
+    : env_(std::move(env)), self_(std::make_shared<EnginePass*>(this)) {}
 
-void Frame::add(std::shared_ptr<ActiveProgram> program,
-                const std::shared_ptr<const Specialization>& specialization) {
+void EnginePass::add(std::shared_ptr<ActiveProgram> program,
+                     const std::shared_ptr<const Specialization>& specialization) {
   const at::Tensor selected = program->selected(env_.scope, env_.tokens);
   auto values = program->values_of_step(env_.scope.step);
   if (env_.is_preview == program->is_preview) program->count_identity(*values);
@@ -34,14 +35,14 @@ void Frame::add(std::shared_ptr<ActiveProgram> program,
   }
 }
 
-void Frame::start(std::shared_ptr<const ExecutionPlan> plan) {
+void EnginePass::start(std::shared_ptr<const ExecutionPlan> plan) {
   plan_ = std::move(plan);
   acts_ = plan_->acts();
   is_met_.resize(num_action_keys(env_.context.places()), false);
   act(plan_->at_once(), env_.tokens);
 }
 
-at::Tensor Frame::act(const Action& action, const at::Tensor& now) {
+at::Tensor EnginePass::act(const Action& action, const at::Tensor& now) {
   Run& run = runs_[action.run];
   if (action.kind == ActionKind::kWrite) return run.write(action.index, now);
   if (action.kind == ActionKind::kGet) run.get(action.index, now);
@@ -51,7 +52,7 @@ at::Tensor Frame::act(const Action& action, const at::Tensor& now) {
 }
 
 // A libtorch error occurs on all ranks of the tensor axis, so no rank waits alone in a collective.
-at::Tensor Frame::act(std::span<const Action> actions, at::Tensor now) {
+at::Tensor EnginePass::act(std::span<const Action> actions, at::Tensor now) {
   for (const Action& action : actions) {
     Run& run = runs_[action.run];
     try {
@@ -64,26 +65,26 @@ at::Tensor Frame::act(std::span<const Action> actions, at::Tensor now) {
   return now;
 }
 
-std::size_t Frame::key_of(const points::PlaceKey& place, bool gradient) const {
+std::size_t EnginePass::key_of(const points::PlaceKey& place, bool gradient) const {
   return action_key(place, gradient, env_.context.places());
 }
 
 // A tensor hook adds no node to the graph. If the forward reaches a place twice, the first tensor
 // in the graph gets the hook.
-void Frame::watch_gradient(const at::Tensor& value, std::size_t key) {
+void EnginePass::watch_gradient(const at::Tensor& value, std::size_t key) {
   const std::span<const Action> actions = plan_->at(key);
   if (actions.empty() || is_met_[key] || !value.requires_grad()) return;
   is_met_[key] = true;
   value.register_hook([weak = std::weak_ptr(self_), actions](const at::Tensor& gradient) {
-    const auto frame = weak.lock();
-    if (frame == nullptr) return gradient;
+    const auto pass = weak.lock();
+    if (pass == nullptr) return gradient;
     const at::NoGradGuard no_grad;
-    (*frame)->env_.is_repeat = false;
-    return (*frame)->act(actions, gradient);
+    (*pass)->env_.is_repeat = false;
+    return (*pass)->act(actions, gradient);
   });
 }
 
-at::Tensor Frame::at_point(const points::PlaceKey& place, const at::Tensor& local) {
+at::Tensor EnginePass::at_point(const points::PlaceKey& place, const at::Tensor& local) {
   const std::size_t key = key_of(place, /*gradient=*/false);
   const auto actions = plan_->at(key);
   env_.is_repeat = is_met_[key];
@@ -93,17 +94,17 @@ at::Tensor Frame::at_point(const points::PlaceKey& place, const at::Tensor& loca
   return now;
 }
 
-bool Frame::reads(const points::PlaceKey& place) const {
+bool EnginePass::reads(const points::PlaceKey& place) const {
   return !plan_->at(key_of(place, /*gradient=*/false)).empty();
 }
 
-bool Frame::writes(const points::PlaceKey& place) const {
+bool EnginePass::writes(const points::PlaceKey& place) const {
   return std::ranges::any_of(
       plan_->at(key_of(place, /*gradient=*/false)),
       [](const Action& action) { return action.kind == ActionKind::kWrite; });
 }
 
-bool Frame::skips(int layer) {
+bool EnginePass::skips(int layer) {
   const auto actions = plan_->skips_of(layer);
   if (actions.empty()) return false;
   const auto [decision, is_new] = skips_.try_emplace(layer, false);
@@ -114,8 +115,8 @@ bool Frame::skips(int layer) {
   return decision->second;
 }
 
-// Values hold the graph. The hooks of the graph do not hold the frame.
-void Frame::end() {
+// Values hold the graph. The hooks of the graph do not hold the pass.
+void EnginePass::end() {
   self_ = nullptr;
   runs_.clear();
   std::vector<std::shared_ptr<ActiveProgram>> programs;
