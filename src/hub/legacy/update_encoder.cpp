@@ -27,11 +27,11 @@ UpdateEncoder::~UpdateEncoder() {
 
 std::optional<base::SharedBytes> UpdateEncoder::update_of(Dialect dialect,
                                                           const base::SharedBytes& record) {
-  Frame frame{.dialect = dialect, .record = record};
-  if (const auto update = updates_.find(key_of(frame)); update != updates_.end())
+  Job job{.dialect = dialect, .record = record};
+  if (const auto update = updates_.find(key_of(job)); update != updates_.end())
     return update->second.text;
-  if (!is_asked_for(key_of(frame))) {
-    waiting_.push_back(std::move(frame));
+  if (!is_asked_for(key_of(job))) {
+    waiting_.push_back(std::move(job));
     if (waiting_.size() > limits_.waiting) waiting_.pop_front();
     start_next();
   }
@@ -41,7 +41,7 @@ std::optional<base::SharedBytes> UpdateEncoder::update_of(Dialect dialect,
 bool UpdateEncoder::is_asked_for(const Key& key) const {
   return (current_ && key_of(*current_) == key) ||
          std::ranges::any_of(
-             waiting_, [&](const Frame& frame) { return key_of(frame) == key; });
+             waiting_, [&](const Job& job) { return key_of(job) == key; });
 }
 
 void UpdateEncoder::start_next() {
@@ -62,9 +62,9 @@ void UpdateEncoder::collect() {
   start_next();
 }
 
-void UpdateEncoder::keep(const Frame& frame, base::SharedBytes text) {
-  const Key key = key_of(frame);
-  Update update{.record = frame.record, .text = std::move(text)};
+void UpdateEncoder::keep(const Job& job, base::SharedBytes text) {
+  const Key key = key_of(job);
+  Update update{.record = job.record, .text = std::move(text)};
   kept_bytes_ += update.bytes();
   updates_.emplace(key, std::move(update));
   order_.push_back(key);

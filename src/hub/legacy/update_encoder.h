@@ -50,7 +50,7 @@ class UpdateEncoder {
   void collect();
 
  private:
-  struct Frame {
+  struct Job {
     Dialect dialect = Dialect::kTensorTracer;
     base::SharedBytes record;  // while it is kept, no other record has this address
   };
@@ -61,16 +61,16 @@ class UpdateEncoder {
   };
   enum class Turn : std::int32_t { kIdle, kWork, kDone, kEnd };
 
-  static Key key_of(const Frame& frame) { return {frame.record->data(), frame.dialect}; }
+  static Key key_of(const Job& job) { return {job.record->data(), job.dialect}; }
   bool is_asked_for(const Key& key) const;
   void start_next();
-  void keep(const Frame& frame, base::SharedBytes text);
+  void keep(const Job& job, base::SharedBytes text);
   void work();
 
   const std::function<void()> on_made_;
   const UpdateEncoderLimits limits_;
-  std::deque<Frame> waiting_;
-  std::optional<Frame> current_;  // the thread reads it from kWork to kDone
+  std::deque<Job> waiting_;
+  std::optional<Job> current_;  // the thread reads it from kWork to kDone
   std::map<Key, Update> updates_;
   std::deque<Key> order_;  // in the order in which they were made
   std::size_t kept_bytes_ = 0;
