@@ -17,6 +17,9 @@ test.beforeEach(async ({ page }) => {
   await page.setViewportSize({ width: 1440, height: 900 });
   await page.goto(process.env.TT_PAGE_URL ?? '');
   await expect(page.getByTestId('tile-map')).toBeVisible(kPatience);
+  // The lease of a page that was closed ends after 30 s.
+  const training = page.getByRole('group', { name: 'Training control' });
+  await expect(training).toContainText(/Control\s*free/, kPatience);
   before = await page.evaluate(() => window.__tt?.app.plan?.entries ?? []);
 });
 
