@@ -41,7 +41,7 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A command, and the figures of its output that are compared."""
+    """The options of a run, and the figure that is compared."""
 
     group: str
     name: str
@@ -72,6 +72,7 @@ ROWS = [
     Row("train", "1 rank", step_ms, tensor=1),
     Row("train", "TP=2", step_ms),
     Row("train", "DP=2", step_ms, tensor=1, data=2),
+    Row("tracer", "idle, an empty plan", cpu_seconds, plan=[]),
     Row("tracer", "3 points, 96 tiles, bf16", tracer_ms,
         plan=watch("QKV", "MLP1", "MLP2", compressor=TILE, dtype="bf16")),
     Row("tracer", "7 points, statistics", tracer_ms, plan=watch(*ALL_POINTS, compressor={"kind": "stats"})),

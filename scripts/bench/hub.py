@@ -140,7 +140,7 @@ def tell(process: subprocess.Popen[str], command: str) -> None:
 def window(
     server: Server, cell: Cell, seconds: float, batch: int = 1, rate: float = 0
 ) -> dict[str, Any]:
-    """The bytes that the viewers got in this time after the warm-up, and the CPU time of the server."""
+    """The viewers' figures of this time after the warm-up, and the server's CPU time and memory."""
     with viewers_of(server, cell.viewers) as viewers:
         with contextlib.ExitStack() as stack:
             if not server.sends_itself:

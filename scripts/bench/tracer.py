@@ -266,7 +266,7 @@ def entries_of(watched: Watched, points: list[dict[str, Any]]) -> list[dict[str,
     return [
         {"point": p["name"], "rows": 0, "compressor": {"kind": "stats"}}
         for p in points
-        if "gradient_placement" in p and (watched.with_made or p["name"] != "RawAttentionScore")
+        if "gradient_placement" in p and (watched.with_made or "formula" not in p)
     ]
 
 
