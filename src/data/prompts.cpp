@@ -55,6 +55,13 @@ std::int64_t PromptSet::longest() const {
   return static_cast<std::int64_t>(longest);
 }
 
+std::int64_t PromptSet::shortest() const {
+  std::int64_t shortest = longest();
+  for (const std::string& text : texts)
+    shortest = std::min(shortest, static_cast<std::int64_t>(tokenize(text).size()));
+  return shortest;
+}
+
 at::Tensor PromptSet::tokens() const {
   const std::int64_t width = longest();
   at::Tensor all = at::zeros({static_cast<std::int64_t>(texts.size()), width},

@@ -355,9 +355,11 @@ json to_json(const PlanEntry& entry, const PlanContext& context) {
   return text;
 }
 
-// Places that show how a prediction forms, for the last tokens of a prompt set. They are computed
-// only for capture, so they come at some steps only.
-json how_prompts_are_predicted(const points::PromptShape& set, const PlanContext& context) {
+// Places that show how a prediction forms, for the last 64 tokens of a text with `length` tokens
+// and all later tokens of its set. They are computed only for capture, so they come at some steps
+// only.
+json how_prompts_are_predicted(const points::PromptShape& set, std::int64_t length,
+                               const PlanContext& context) {
   constexpr std::int64_t kTokens = 64, kEvery = 10;
   json entries = json::array();
   for (const char* name : {"LogitLens", "attention.entropy", "attention.largest_score",
@@ -365,7 +367,7 @@ json how_prompts_are_predicted(const points::PromptShape& set, const PlanContext
     const auto row = context.places->find(name);
     if (!row) continue;
     json entry = {{"point", name}, {"prompts", set.name}, {"rows", 0}, {"every", kEvery}};
-    if (set.tokens > kTokens) entry["tokens"] = {set.tokens - kTokens, set.tokens};
+    if (length > kTokens) entry["tokens"] = {length - kTokens, set.tokens};
     if (!context.places->rows()[*row].is_vocabulary) entry["compressor"] = {{"kind", "none"}};
     entries.push_back(std::move(entry));
   }
@@ -452,10 +454,14 @@ json default_plan(const PlanContext& context) {
   const auto sets = context.prompt_sets.now();
   for (const points::PromptShape& set : *sets) {
     if (set.is_removed) continue;
-    json longer = plan;
-    for (json& entry : how_prompts_are_predicted(set, context))
-      longer["entries"].push_back(std::move(entry));
-    if (parse_plan(longer, context, 0)) plan = std::move(longer);
+    for (const std::int64_t length : {set.shortest, set.tokens}) {
+      json longer = plan;
+      for (json& entry : how_prompts_are_predicted(set, length, context))
+        longer["entries"].push_back(std::move(entry));
+      if (!parse_plan(longer, context, 0)) continue;
+      plan = std::move(longer);
+      break;
+    }
   }
   return plan;
 }

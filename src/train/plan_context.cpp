@@ -23,8 +23,11 @@ trace::PlanContext make_plan_context(const config::TrainConfig& config,
 points::PromptSets::List shapes_of(const std::vector<data::PromptSet>& sets) {
   points::PromptSets::List shapes;
   for (const data::PromptSet& set : sets) {
-    shapes.push_back(
-        {set.name, static_cast<std::int64_t>(set.texts.size()), set.longest(), set.is_removed});
+    shapes.push_back({.name = set.name,
+                      .rows = static_cast<std::int64_t>(set.texts.size()),
+                      .tokens = set.longest(),
+                      .is_removed = set.is_removed,
+                      .shortest = set.shortest()});
   }
   return shapes;
 }

@@ -119,6 +119,14 @@ def test_sigterm_ends_all_ranks_after_their_step(flags: Flags, tmp_path: Path) -
         assert "end    stopped after step" in endless.text()
 
 
+@NIGHTLY
+def test_sigusr1_to_rank_0_ends_all_ranks_after_their_step(flags: Flags, tmp_path: Path) -> None:
+    with Endless(flags, tmp_path) as endless:
+        os.kill(endless.rank(0), signal.SIGUSR1)
+        assert endless.ends() == 0, endless.text()
+        assert "end    stopped after step" in endless.text()
+
+
 def test_a_killed_rank_ends_the_run_with_its_place(flags: Flags, tmp_path: Path) -> None:
     with Endless(flags, tmp_path) as endless:
         os.kill(endless.rank(1), signal.SIGKILL)

@@ -35,8 +35,9 @@ struct PromptSet {
   at::Tensor tokens() const;
   /// int64 [prompts, longest]: the next token of the text; -1 from the text's last token on.
   at::Tensor targets() const;
-  /// Number of tokens of the longest text.
+  /// Number of tokens of the longest text and of the shortest text.
   std::int64_t longest() const;
+  std::int64_t shortest() const;
 };
 
 /// Checks one prompt: not empty, UTF-8, at most `seq_length` tokens. The error's message begins

@@ -16,7 +16,8 @@ struct PromptShape {
   std::string name;
   std::int64_t rows = 1;
   std::int64_t tokens = 1;
-  bool is_removed = false;  // no plan and no program may name it; no pass runs
+  bool is_removed = false;         // no plan and no program may name it; no pass runs
+  std::int64_t shortest = tokens;  // tokens of the shortest text
 };
 
 /// The prompt sets of a run, which plans and programs may name. Set number n is now()[n - 1]; a

@@ -21,9 +21,11 @@ std::vector<PromptSet> numbered(std::size_t count, bool are_removed) {
 }
 
 TEST(Prompts, AreBytesFilledWithZeros) {
-  const at::Tensor tokens = PromptSet{"a", {"ab", "\xc3\xa9!?"}}.tokens();
-  EXPECT_TRUE(
-      at::equal(tokens, at::tensor({97, 98, 0, 0, 195, 169, 33, 63}, at::kLong).view({2, 4})));
+  const PromptSet set{"a", {"ab", "\xc3\xa9!?"}};
+  EXPECT_EQ(set.shortest(), 2);
+  EXPECT_EQ(set.longest(), 4);
+  EXPECT_TRUE(at::equal(set.tokens(),
+                        at::tensor({97, 98, 0, 0, 195, 169, 33, 63}, at::kLong).view({2, 4})));
 }
 
 TEST(Prompts, NamesOfSetsThatWereRemovedAreFree) {

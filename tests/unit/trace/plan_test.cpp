@@ -369,7 +369,10 @@ TEST(Plan, TheDefaultFitsItsLimits) {
 TEST(Plan, TheDefaultShowsHowPromptsArePredicted) {
   PlanContext about = context();
   about.seq_length = 200;
-  about.prompt_sets = points::PromptSets({{"short", 1, 10}, {"long", 2, 200}});
+  about.prompt_sets =
+      points::PromptSets({{"short", 1, 10},
+                          {"long", 2, 200},
+                          {.name = "both", .rows = 2, .tokens = 200, .shortest = 80}});
   const json plan = default_plan(about);
   ASSERT_TRUE(parse_plan(plan, about, 1).ok());
   std::map<std::string, int> taken;
@@ -378,10 +381,11 @@ TEST(Plan, TheDefaultShowsHowPromptsArePredicted) {
     if (point != "LogitLens" && !point.starts_with("attention.")) continue;
     ++taken[entry["prompts"].get<std::string>() + " " + point];
     EXPECT_EQ(entry["every"], 10);
-    EXPECT_EQ(entry.value("tokens", json()),
-              entry["prompts"] == "long" ? json({136, 200}) : json());
+    const std::map<std::string, json> tokens = {
+        {"short", json()}, {"long", json({136, 200})}, {"both", json({16, 200})}};
+    EXPECT_EQ(entry.value("tokens", json()), tokens.at(entry["prompts"]));
   }
-  EXPECT_EQ(taken.size(), 8U);
+  EXPECT_EQ(taken.size(), 12U);
   EXPECT_EQ(taken["long LogitLens"], 1);
 }
 
