@@ -55,6 +55,20 @@ test('a real run is shown, paused, stepped, continued and given another plan', a
     await expect.poll(() => shownStep(page), kPatience).toBeGreaterThan(held + 1);
   });
 
+  await test.step('model, compare and attention show the run', async () => {
+    await page.getByTestId('tab-model').click();
+    await expect(page.getByTestId('model').getByRole('button').first()).toBeVisible(kPatience);
+    await page.getByTestId('tab-compare').click();
+    await expect(page.getByTestId('compare-tiles-difference')).toBeVisible(kPatience);
+    await page.getByTestId('tab-tensors').click();
+    await page.getByTestId('point').selectOption('+RawAttentionScore');
+    await expect(page.getByTestId('head-maps')).toBeVisible(kPatience);
+    await idle(page);
+    expect(
+      (await pixels(page.getByTestId('head-maps').locator('canvas').first())).colors,
+    ).toBeGreaterThan(10);
+  });
+
   await test.step('a plan that does not fit is refused with a reason', async () => {
     await openPlan(page);
     // The first entry that has tiles: token ids have none.

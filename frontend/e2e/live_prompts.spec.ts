@@ -83,7 +83,7 @@ test('a prompt is typed, run, looked at, kept and removed', async ({ page }) => 
     await look(page, 'maps');
     await choose(page, 'RawAttentionScore');
     await expect(page.getByTestId('attention-map')).toBeVisible(kPatience);
-    await page.getByTestId('prompt-head').selectOption('1');
+    await page.getByTestId('head').selectOption('1');
     await look(page, 'attention');
     await choose(page, 'HiddenStates · projection');
     await expect(page.getByTestId('projection-map')).toBeVisible(kPatience);

@@ -1,5 +1,5 @@
 import { expect, type Page } from '@playwright/test';
-import { showLive, showRecorded } from './all_views.ts';
+import { kLiveViews, kRecordedViews, showLive, showRecorded } from './all_views.ts';
 import { test } from './recorded.ts';
 import { advance, openAfter } from './real_run.ts';
 import { idle } from './support.ts';
@@ -167,4 +167,41 @@ test('two equal sides lead to a comparison with the first step', async ({ page, 
   await idle(page);
   await expect(page.getByTestId('compare-first')).toHaveCount(0);
   await expect(page.getByTestId('compare-note')).not.toContainText('A and B are the same');
+});
+
+/** The names of the buttons and fields that an ancestor without a scroll bar cuts off. */
+async function cutControls(page: Page): Promise<string[]> {
+  return page.evaluate(() => {
+    const holderOf = (control: Element): Element | null => {
+      for (let at = control.parentElement; at !== null; at = at.parentElement) {
+        const { overflowX, overflowY } = getComputedStyle(at);
+        if (/auto|scroll/.test(overflowX + overflowY)) return null;
+        if (overflowX !== 'visible') return at;
+      }
+      return null;
+    };
+    const isCut = (control: Element): boolean => {
+      const holder = holderOf(control)?.getBoundingClientRect();
+      const box = control.getBoundingClientRect();
+      if (holder === undefined || box.width === 0) return false;
+      return box.left < holder.left - 1 || box.right > holder.right + 1;
+    };
+    return [...document.querySelectorAll('button, select, input')]
+      .filter(isCut)
+      .map((control) => control.getAttribute('aria-label') ?? control.textContent.trim());
+  });
+}
+
+test('no view cuts a button or a field off', async ({ page, recorded }) => {
+  for (const [view] of kRecordedViews) {
+    await showRecorded(page, recorded, view);
+    expect(await cutControls(page), view).toEqual([]);
+  }
+});
+
+test('no view of a run cuts a button or a field off', async ({ page, run }) => {
+  for (const [view] of kLiveViews) {
+    await showLive(page, run, view);
+    expect(await cutControls(page), view).toEqual([]);
+  }
 });

@@ -169,6 +169,22 @@ test('attention: the text of the row, coloured by one query and head', async ({
   expect(search(page).get('head')).toBe('mean');
 });
 
+/** Clicks the highest line of a chart at its middle step; returns the line's name. */
+async function clickHighest(page: Page, label: RegExp): Promise<string> {
+  const chart = page.getByLabel(label).locator('.u-over');
+  const box = await chart.boundingBox();
+  if (box === null) throw new Error('no chart');
+  const tip = chart.getByTestId('line-tip');
+  for (let y = 1; y < box.height; y += 4) {
+    await page.mouse.move(box.x + box.width / 2, box.y + y);
+    if (await tip.isVisible()) break;
+  }
+  const name = await tip.innerText();
+  await page.mouse.down();
+  await page.mouse.up();
+  return name;
+}
+
 test('curves: the line next to the mouse has its name, and a click on it chooses the layer', async ({
   page,
   recorded,
@@ -177,18 +193,25 @@ test('curves: the line next to the mouse has its name, and a click on it chooses
   await page.getByTestId('point').selectOption('HiddenStates · stats');
   await expect(page.getByTestId('stats-table')).toBeVisible();
   await idle(page);
-  const chart = page.getByLabel(/Root mean square of HiddenStates by step/).locator('.u-over');
-  const box = await chart.boundingBox();
-  if (box === null) throw new Error('no chart');
   // The last of four lines is the highest.
-  for (let y = 1; y < box.height; y += 4) {
-    await page.mouse.move(box.x + box.width / 2, box.y + y);
-    if (await chart.getByTestId('line-tip').isVisible()) break;
-  }
-  await expect(chart.getByTestId('line-tip')).toContainText('L4');
-  await page.mouse.down();
-  await page.mouse.up();
+  expect(await clickHighest(page, /Root mean square of HiddenStates by step/)).toContain('L4');
   await expect(page.getByTestId('layer')).toHaveValue('4');
+});
+
+test('updates: a click on a curve chooses the parameter of that layer', async ({
+  page,
+  recorded,
+}) => {
+  await page.goto(recorded.at('point=Updates'));
+  const table = page.getByTestId('updates');
+  await table.getByRole('button', { name: 'layers.4.mlp.fc1.weight', exact: true }).click();
+  await idle(page);
+  const line = await clickHighest(page, /of layers\.4\.mlp\.fc1\.weight by step/);
+  const layer = /L(\d)/.exec(line)?.[1] ?? '';
+  expect(layer).not.toBe('4');
+  await expect(table.getByRole('button', { pressed: true })).toHaveText(
+    `layers.${layer}.mlp.fc1.weight`,
+  );
 });
 
 test('curves: a zoom that leaves nothing says so, with the way back', async ({

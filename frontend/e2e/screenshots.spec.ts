@@ -1,5 +1,7 @@
+import { kRecordedViews, kLiveViews, showLive, showRecorded } from './all_views.ts';
+import { test as liveTest } from './real_run.ts';
 import { kTiles, kTokens, test } from './recorded.ts';
-import { advance, hoverTile, open } from './support.ts';
+import { advance, hoverTile, kNightly, open } from './support.ts';
 
 // Pictures for review: test-results/page-*.png.
 for (const colorScheme of ['dark', 'light'] as const) {
@@ -16,5 +18,23 @@ for (const colorScheme of ['dark', 'light'] as const) {
     await page.setViewportSize({ width: 1920, height: 1080 });
     await advance(page, recorded);
     await page.screenshot({ path: `test-results/page-${colorScheme}-wide.png` });
+  });
+
+  const fileOf = (view: string): string => `test-results/views/${view}-${colorScheme}.png`;
+
+  test(`every view of records in ${colorScheme}`, kNightly, async ({ page, recorded }) => {
+    await page.emulateMedia({ colorScheme });
+    for (const [view] of kRecordedViews) {
+      await showRecorded(page, recorded, view);
+      await page.screenshot({ path: fileOf(view) });
+    }
+  });
+
+  liveTest(`every view of a run in ${colorScheme}`, kNightly, async ({ page, run }) => {
+    await page.emulateMedia({ colorScheme });
+    for (const [view] of kLiveViews) {
+      await showLive(page, run, view);
+      await page.screenshot({ path: fileOf(view) });
+    }
   });
 }

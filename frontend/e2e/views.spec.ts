@@ -181,7 +181,7 @@ test.describe('statistics', () => {
       /Layer 1 over the steps, \d+ rows of 48 bins/,
     );
     expect((await pixels(ridge.locator('canvas'))).colors).toBeGreaterThan(20);
-    await choose(page, 'full range');
+    await choose(page, 'all');
     const box = await ridge.boundingBox();
     if (box === null) throw new Error('no ridge');
     // The foot of the lowest row: the newest step. The middle of bin 31.

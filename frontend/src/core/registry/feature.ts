@@ -50,6 +50,8 @@ export interface FrameView<F extends ViewFrame = ViewFrame> {
   readonly reader?: Panel<{ session: Session; frame: F }>;
   /** The numbers that the map of the model draws. */
   sizesOf?(frame: F): LayerSizes;
+  /** The choice of a part of the frame, such as a head; shown beside the choice of the layer. */
+  readonly choice?: Component<{ session: Session; frame: F }>;
   /** A tool of the feature sets the colour scale of the panel. */
   readonly hasOwnScale?: boolean;
   /** The export of the frame's numbers; absent if the frame has no numbers. */

@@ -23,7 +23,7 @@ test('every member survives the address', () => {
     head: 3,
     vector: 1,
     over: 'mean',
-    stat: 'row_norm',
+    stat: 'row_norm_mean',
     since: 20,
     logStat: true,
     statAs: 'map',

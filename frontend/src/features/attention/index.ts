@@ -11,7 +11,7 @@ import { kUrl } from './url';
 /** Attention of every head: queries × keys. The compressors of `maps` make its records. */
 export const kAttention: Feature = {
   url: kUrl,
-  viewTools: [HeadChoice, ShadeChoice],
+  viewTools: [ShadeChoice],
   // Single keys without tiles, in 8 bits: the maps of all heads and layers are large.
   traceOf: ({ dims }) =>
     dims.length === 4 ? { every: 10, dtype: 'u8', compressor: { kind: 'none' } } : undefined,
@@ -19,6 +19,7 @@ export const kAttention: Feature = {
   views: [
     frameView<AttentionFrame>({
       kind: 'attention',
+      choice: HeadChoice,
       hasOwnScale: true,
       panel: { later: chunk(() => import('./attention_map.svelte')) },
       files: async () => (await import('./files')).kAttentionFiles,

@@ -1,4 +1,5 @@
 import type { LayerSizes } from '../../core/registry/feature';
+import { compressorNamed } from '../../core/registry/registry';
 import type { WatchedEntry } from '../../core/session/watched';
 import type { Program } from '../../protocol/interventions';
 import type { PointFacts } from '../../protocol/messages';
@@ -116,7 +117,7 @@ export function entryOfSizes(watched: readonly WatchedEntry[], part: Part): Watc
       enabled &&
       direction === 0 &&
       promptSet === 0 &&
-      compressor.kind === 'stats' &&
+      compressorNamed(compressor.kind)?.statistics?.includes('rms') === true &&
       partOf(facts) === part,
   );
   for (const path of kSizePaths[part]) {

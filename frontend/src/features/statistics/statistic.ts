@@ -13,8 +13,18 @@ export const kCurves = {
   max: { of: 'max', title: 'Largest number' },
   zeros: { of: 'zeros', title: 'Zeros' },
   kurtosis: { of: 'kurtosis', title: 'Kurtosis' },
-  row_norm: { of: 'row norm, mean', title: 'Norm of a row, mean over the rows' },
-  column_norm: { of: 'column norm, mean', title: 'Norm of a column, mean over the columns' },
+  row_norm_min: { of: 'row norm, smallest', title: 'Norm of a row, smallest of the rows' },
+  row_norm_mean: { of: 'row norm, mean', title: 'Norm of a row, mean over the rows' },
+  row_norm_max: { of: 'row norm, largest', title: 'Norm of a row, largest of the rows' },
+  column_norm_min: {
+    of: 'column norm, smallest',
+    title: 'Norm of a column, smallest of the columns',
+  },
+  column_norm_mean: { of: 'column norm, mean', title: 'Norm of a column, mean over the columns' },
+  column_norm_max: {
+    of: 'column norm, largest',
+    title: 'Norm of a column, largest of the columns',
+  },
   bad: { of: 'NaN', title: 'Numbers that are not finite' },
 } as const satisfies Record<string, { readonly of: StatName; readonly title: string }>;
 export type Curve = keyof typeof kCurves;
@@ -22,7 +32,12 @@ export const kCurveNames = Object.keys(kCurves) as [Curve, ...Curve[]];
 
 /** The name of a curve in a choice. */
 export function curveName(curve: Curve): string {
-  return curve === 'bad' ? 'NaN, Inf' : curve.replace('_', ' ');
+  return curve === 'bad' ? 'NaN, Inf' : curve.replaceAll('_', ' ');
+}
+
+/** The statistic that an alarm on the curve tests. */
+export function alarmStatistic(curve: Curve): string {
+  return curve === 'bad' ? 'nonfinite' : curve;
 }
 
 /** The unit of a curve. Kurtosis is a ratio, zeros are a fraction, and `bad` is a count. */

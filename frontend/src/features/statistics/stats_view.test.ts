@@ -21,7 +21,11 @@ describe('stats', () => {
     expect(told).toMatchObject({ norm: 2, kurtosis: 3.5, rms: 0.75 });
     expect(told['row norm, largest']).toBe(4);
     expect(told['column norm, smallest']).toBe(5);
-    expect(history.lines).toMatchObject({ rms: [[0.75]], row_norm: [[2]], column_norm: [[6]] });
+    expect(history.lines).toMatchObject({
+      rms: [[0.75]],
+      row_norm_mean: [[2]],
+      column_norm_mean: [[6]],
+    });
     expect(history.lines).toMatchObject({ min: [[-1]], max: [[1]], zeros: [[0]] });
   });
 

@@ -74,7 +74,7 @@ export function layerIn(name: string): number {
   return Number(/\d+/.exec(name)?.[0] ?? 0);
 }
 
-/** The parameters with the same name in all layers: "layers[3].mlp.fc1.weight" without the layer. */
+/** The parameters with the same name in all layers: "layers.3.mlp.fc1.weight" without the layer. */
 export function familyOf(names: readonly string[], row: number): readonly number[] {
   const kind = (name: string): string => name.replace(/\d+/, '#');
   const wanted = kind(names[row] ?? '');

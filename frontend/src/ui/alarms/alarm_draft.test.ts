@@ -1,6 +1,21 @@
 import { expect, test } from 'vitest';
 import type { WatchedEntry } from '../../core/session/watched';
-import { curvesOf, draftFrom, draftOf, nameOf, paramsOf } from './alarm_draft';
+import type { ViewQuery } from '../../core/store/frames';
+import { kTypedPrompt } from '../../protocol/prompts';
+import {
+  type AlarmCurve,
+  curveOfRecords,
+  curvesOf,
+  draftFrom,
+  draftOf,
+  nameOf,
+  paramsOf,
+} from './alarm_draft';
+
+const kSets = [
+  { name: 'x', interval: 1, prompts: ['a'], removed: true },
+  { name: 'probes', interval: 1, prompts: ['b'] },
+];
 
 test('a draft asks for what its test needs and for nothing else', () => {
   const draft = draftOf({ scalar: 'loss' });
@@ -85,7 +100,7 @@ test('the plan gives a curve for statistics and one for each vector', () => {
         facts: { ...base.facts, name: 'LogitLens', compressor: 'topk' },
       }),
     ],
-    ['x', 'probes'],
+    kSets,
   );
   const probes = { point: 'MLP1', prompts: 'probes' };
   expect(curves).toEqual([
@@ -96,4 +111,22 @@ test('the plan gives a curve for statistics and one for each vector', () => {
     { point: 'MLP1', statistic: 'value' },
     { point: 'LogitLens', statistic: 'loss' },
   ]);
+});
+
+test('the records of a frame give the curve of its layer, and those of a typed prompt give none', () => {
+  const frame = (query: object, layer = 0): { layer: number; query: ViewQuery } =>
+    ({
+      layer,
+      query: { pointName: 'MLP1', direction: 0, phase: 0, promptSet: 0, ...query },
+    }) as never;
+  const number = { statistic: 'rms' };
+  const curveOf = (query: object, layer?: number): AlarmCurve | undefined =>
+    curveOfRecords(number, frame(query, layer), kSets);
+  expect(curveOf({}, 3)).toEqual({ ...number, point: 'MLP1', layers: '3' });
+  expect(curveOf({ direction: 1 })).toEqual({ ...number, point: 'MLP1', direction: 'gradient' });
+  expect(curveOf({ phase: 1 })).toEqual({ ...number, point: 'MLP1', phase: 'eval' });
+  expect(curveOf({ phase: 1, promptSet: 2 })).toEqual({
+    ...{ ...number, point: 'MLP1', prompts: 'probes' },
+  });
+  expect(curveOf({ promptSet: kTypedPrompt.on })).toBeUndefined();
 });

@@ -1,6 +1,8 @@
 import { compressorNamed, contributions } from '../../core/registry/registry';
 import type { WatchedEntry } from '../../core/session/watched';
+import type { FrameBase } from '../../core/store/frames';
 import type { AlarmRule } from '../../protocol/alarms';
+import type { RunFacts } from '../../protocol/messages';
 
 /** The curve of an alarm: the members of `alarms.set` that select it. */
 export type AlarmCurve = Pick<
@@ -16,6 +18,12 @@ export type AlarmCurve = Pick<
   | 'direction'
   | 'phase'
   | 'prompts'
+>;
+
+/** A scalar of the steps, or a number of records, without the selection of these records. */
+export type AlarmNumber = Pick<
+  AlarmCurve,
+  'scalar' | 'statistic' | 'vector' | 'over' | 'column' | 'parameter'
 >;
 
 export const kScalars = [
@@ -137,10 +145,28 @@ export function nameOf({ name, curve, test }: AlarmDraft): string {
     .slice(0, 60);
 }
 
-/** The curves of the plan's entries; `sets` are the names of the prompt sets. */
+/** The curve of a frame's layer. Undefined for a typed prompt: it has one step, so no alarm. */
+export function curveOfRecords(
+  number: AlarmNumber,
+  { query, layer }: Pick<FrameBase, 'query' | 'layer'>,
+  sets: RunFacts['prompt_sets'],
+): AlarmCurve | undefined {
+  const { pointName, direction, phase, promptSet } = query;
+  if (promptSet > sets.length) return undefined;
+  return {
+    ...number,
+    point: pointName,
+    layers: layer > 0 ? String(layer) : undefined,
+    direction: direction === 1 ? 'gradient' : undefined,
+    phase: promptSet === 0 && phase === 1 ? 'eval' : undefined,
+    prompts: promptSet === 0 ? undefined : sets[promptSet - 1].name,
+  };
+}
+
+/** The curves of the plan's entries. `sets` are all prompt sets of the run, the removed sets too. */
 export function curvesOf(
   watched: readonly WatchedEntry[],
-  sets: readonly string[],
+  sets: RunFacts['prompt_sets'],
 ): readonly AlarmCurve[] {
   return watched.flatMap((entry): readonly AlarmCurve[] => {
     if (!entry.enabled) return [];
@@ -148,7 +174,7 @@ export function curvesOf(
       point: entry.facts.name,
       direction: entry.direction === 1 ? 'gradient' : undefined,
       phase: entry.promptSet === 0 && !entry.phases.includes('train') ? 'eval' : undefined,
-      prompts: entry.promptSet === 0 ? undefined : sets[entry.promptSet - 1],
+      prompts: entry.promptSet === 0 ? undefined : sets[entry.promptSet - 1].name,
     };
     const { kind, vectors } = entry.compressor;
     if (vectors !== undefined) return vectors.map((vector) => ({ ...common, vector }));
