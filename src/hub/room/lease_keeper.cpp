@@ -118,10 +118,7 @@ void LeaseKeeper::end_alarm_pause(Clock::time_point now) {
   } else if (now >= alarm_pause_->end) {
     alarm_pause_.reset();
     last_held_ = now;
-    if (lease_.held())
-      pause_requested_ = true;
-    else
-      continue_run("nobody continued the run that an alarm paused");
+    if (!pause_requested_) continue_run("nobody continued the run that an alarm paused");
   }
 }
 

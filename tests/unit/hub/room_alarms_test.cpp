@@ -412,6 +412,13 @@ class RoomAlarmPauseTest : public RoomAlarmsTest {
     now_ = start_ + after;
     room_.tick(now_);
   }
+  /// The viewer keeps the lease and asks for nothing.
+  void hold_until(std::chrono::seconds end) {
+    for (auto after = now_ - start_ + 10s; after <= end; after += 10s) {
+      tick(std::chrono::duration_cast<std::chrono::seconds>(after));
+      ask(*viewer_, "ping");
+    }
+  }
 };
 
 TEST_F(RoomAlarmPauseTest, LastsLongerThanTheLease) {
@@ -432,11 +439,17 @@ TEST_F(RoomAlarmPauseTest, EndsWhenSomebodyContinues) {
   EXPECT_EQ(requests(), std::vector<std::string>()) << "it has ended";
 }
 
-TEST_F(RoomAlarmPauseTest, BecomesThePauseOfTheHolderAtItsEnd) {
-  for (int second = 10; second <= 110; second += 10) {
-    tick(std::chrono::seconds(second));
-    ask(*viewer_, "ping");
-  }
+TEST_F(RoomAlarmPauseTest, EndsWhileAHolderDoesNothing) {
+  hold_until(90s);
+  EXPECT_EQ(requests(), std::vector<std::string>());
+  hold_until(110s);
+  EXPECT_EQ(requests(), std::vector<std::string>{"control.continue"});
+}
+
+TEST_F(RoomAlarmPauseTest, BecomesThePauseOfAHolderWhoPauses) {
+  ask(*viewer_, "control.pause");
+  EXPECT_EQ(requests(), std::vector<std::string>{"control.pause"});
+  hold_until(110s);
   EXPECT_EQ(requests(), std::vector<std::string>());
   ask(*viewer_, "control.release");
   EXPECT_EQ(requests(), std::vector<std::string>{"control.continue"});
