@@ -49,7 +49,8 @@ class LeaseKeeper {
   /// Ends a pause; `why` goes to the log.
   void continue_run(std::string_view why);
   /// Pauses the run for an alarm. This pause ends when somebody continues the run, or at `end`; if
-  /// the holder of the lease has asked for a pause or a step, with that lease. `why` goes to the log.
+  /// the holder of the lease has asked for a pause or a step, with that lease. `why` goes to the
+  /// log.
   void pause_for_alarm(std::string_view why, Clock::time_point end);
   /// The run is paused for an alarm of an earlier hub.
   void continue_alarm_pause(Clock::time_point end) { alarm_pause_ = AlarmPause{.end = end}; }
