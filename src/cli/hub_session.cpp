@@ -1,5 +1,6 @@
 #include "src/cli/hub_session.h"
 
+#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <spawn.h>
@@ -17,13 +18,19 @@
 namespace tt::cli {
 namespace {
 
-// Shows the page in the user's browser. If there is no browser, the user has the printed address.
+// Shows the page in the user's browser. If there is no browser, the user has the printed address,
+// and not the names of the seven browsers that xdg-open has looked for.
 void open_in_browser(const std::string& page) {
   std::string program = "xdg-open";
   std::string argument = page;
   char* const words[] = {program.data(), argument.data(), nullptr};
+  posix_spawn_file_actions_t quiet;
+  ::posix_spawn_file_actions_init(&quiet);
+  for (const int output : {STDOUT_FILENO, STDERR_FILENO})
+    ::posix_spawn_file_actions_addopen(&quiet, output, "/dev/null", O_WRONLY, 0);
   pid_t child = 0;
-  ::posix_spawnp(&child, program.c_str(), nullptr, nullptr, words, environ);
+  ::posix_spawnp(&child, program.c_str(), &quiet, nullptr, words, environ);
+  ::posix_spawn_file_actions_destroy(&quiet);
 }
 
 config::HubConfig hub_config(const config::TrainConfig& config, const std::string& run_id) {
