@@ -10,6 +10,23 @@ async function shownStep(page: Page): Promise<number> {
   return Number((await page.getByTestId('shown-step').innerText()).replace(/\D/g, ''));
 }
 
+/** The views that the other steps do not visit. */
+async function lookAround(page: Page): Promise<void> {
+  await page.getByTestId('tab-model').click();
+  await expect(page.getByTestId('model').getByRole('button').first()).toBeVisible(kPatience);
+  await page.getByTestId('tab-compare').click();
+  await expect(page.getByTestId('compare-tiles-difference')).toBeVisible(kPatience);
+  await page.getByTestId('tab-tensors').click();
+  await page.getByTestId('point').selectOption('+RawAttentionScore');
+  await expect(page.getByTestId('head-maps')).toBeVisible(kPatience);
+  await idle(page);
+  expect(
+    (await pixels(page.getByTestId('head-maps').locator('canvas').first())).colors,
+  ).toBeGreaterThan(10);
+  await page.getByTestId('point').selectOption('HiddenStates');
+  await expect(page.getByTestId('tile-map')).toBeVisible(kPatience);
+}
+
 test('a real run is shown, paused, stepped, continued and given another plan', async ({ page }) => {
   test.setTimeout(300_000);
   const url = process.env.TT_PAGE_URL ?? '';
@@ -55,21 +72,7 @@ test('a real run is shown, paused, stepped, continued and given another plan', a
     await expect.poll(() => shownStep(page), kPatience).toBeGreaterThan(held + 1);
   });
 
-  await test.step('model, compare and attention show the run', async () => {
-    await page.getByTestId('tab-model').click();
-    await expect(page.getByTestId('model').getByRole('button').first()).toBeVisible(kPatience);
-    await page.getByTestId('tab-compare').click();
-    await expect(page.getByTestId('compare-tiles-difference')).toBeVisible(kPatience);
-    await page.getByTestId('tab-tensors').click();
-    await page.getByTestId('point').selectOption('+RawAttentionScore');
-    await expect(page.getByTestId('head-maps')).toBeVisible(kPatience);
-    await idle(page);
-    expect(
-      (await pixels(page.getByTestId('head-maps').locator('canvas').first())).colors,
-    ).toBeGreaterThan(10);
-    await page.getByTestId('point').selectOption('HiddenStates');
-    await expect(page.getByTestId('tile-map')).toBeVisible(kPatience);
-  });
+  await test.step('model, compare and attention show the run', () => lookAround(page));
 
   await test.step('a plan that does not fit is refused with a reason', async () => {
     await openPlan(page);
@@ -106,7 +109,6 @@ test('a real run is shown, paused, stepped, continued and given another plan', a
       kPatience,
     );
     await page.getByTestId('tab-tensors').click();
-    // A long quantity beside it leaves this text no width.
     await expect(page.getByText(/^16 tiles of \d+ columns$/)).toBeAttached(kPatience);
     await idle(page);
     await page.screenshot({ path: 'test-results/live-plan.png' });
