@@ -154,7 +154,7 @@ test('what befell programs stands among the events; what they do at each step do
     'Applied late',
   ];
   // The audit trail tells the same, and who asked: no line comes twice.
-  await expect(interventions.filter({ hasText: 'viewer' })).toHaveCount(3);
+  await expect(interventions.filter({ hasText: 'viewer' })).toHaveCount(3, { timeout: 20_000 });
   await expect(interventions.locator('.text')).toHaveText(wanted);
   // And that training began and was paused, and who took control, twice, and gave it back: of the
   // five steps only that somebody did them.

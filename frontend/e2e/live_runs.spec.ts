@@ -190,7 +190,10 @@ test(
       await expect.poll(() => pixelsOf(page, '--other-1'), kPatience).toBeGreaterThan(40);
       await expect.poll(() => pixelsOf(page, '--other-2'), kPatience).toBeGreaterThan(40);
       const last = Math.max(lost.step, listed('first').step, listed('third').step);
-      expect(await lastStepShown(page)).toBe(last);
+      // A pixel of the curve is up to three steps.
+      const shown = await lastStepShown(page);
+      expect(shown).toBeGreaterThanOrEqual(last - 3);
+      expect(shown).toBeLessThanOrEqual(last);
       await picture(page, 'other-runs');
       expect(await serious(page)).toEqual([]);
       await page.reload();

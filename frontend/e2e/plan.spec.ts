@@ -5,16 +5,19 @@ import { asShown, entriesAsked, kMlpBytes, visit } from './plan_support.ts';
 import { advance, test } from './real_run.ts';
 import { chooseEntry, kSmoke, openPlan, seriousOf } from './support.ts';
 
+/** The first point that the plan does not have. */
+const kFirst = 'embedding.word_embeddings.output';
+
 test('entries are added, duplicated, moved, removed and switched off', async ({ page, run }) => {
   await visit(page, run);
   const names = page.getByTestId('plan-list').getByRole('button');
   await expect(names).toHaveText(['HiddenStates', 'MLP1', 'InputTokens']);
   await expect(page.getByTestId('plan-outcome')).toHaveText(/No changes/);
   await page.getByTestId('plan-add').click();
-  await expect(names).toHaveText(['HiddenStates', 'MLP1', 'InputTokens', 'Embedding']);
+  await expect(names).toHaveText(['HiddenStates', 'MLP1', 'InputTokens', kFirst]);
   await page.getByRole('button', { name: 'Move entry 4 up' }).click();
   await page.getByRole('button', { name: 'Move entry 3 up' }).click();
-  await expect(names).toHaveText(['HiddenStates', 'Embedding', 'MLP1', 'InputTokens']);
+  await expect(names).toHaveText(['HiddenStates', kFirst, 'MLP1', 'InputTokens']);
   await chooseEntry(page, 3);
   await page.getByRole('button', { name: 'Duplicate entry 3' }).click();
   await page.getByLabel('Layers of entry 4').fill('2');
@@ -23,7 +26,7 @@ test('entries are added, duplicated, moved, removed and switched off', async ({ 
   await page.getByLabel('Entry 2 on').press('Space');
   await expect(page.getByTestId('plan-changes').getByRole('listitem')).toHaveText([
     /−\s*HiddenStates\s+removed/,
-    /\+\s*1 Embedding\s+added/,
+    /\+\s*1 embedding\.word_embeddings\.output\s+added/,
     /~\s*2 MLP1\s+off/,
     /\+\s*3 MLP1\s+added/,
   ]);
@@ -35,7 +38,7 @@ test('entries are added, duplicated, moved, removed and switched off', async ({ 
   await expect(page.getByTestId('plan-outcome')).toHaveText(/No changes/);
   const entries = await entriesAsked(run);
   expect(entries.map(({ point, enabled, layers }) => [point, enabled, layers])).toEqual([
-    ['Embedding', undefined, undefined],
+    [kFirst, undefined, undefined],
     ['MLP1', false, '1-4'],
     ['MLP1', undefined, '2'],
     ['InputTokens', undefined, undefined],
