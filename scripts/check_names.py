@@ -1,10 +1,13 @@
 """Checks names against .clang-tidy: the house style's table of cases, prefixes and suffixes.
 
 clang-tidy needs the compile commands of a configured build. By default the parts without libtorch are
-checked, with their headers (a second or two per file); --all takes the others too (20 s each).
+checked, with their headers (a second or two per file); --all takes the others too (20 s each). A source
+that was clean is not checked again until it, one of our headers that it includes, or .clang-tidy changes:
+build/names has a file for each. So an interrupted check goes on where it stopped.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import re
@@ -75,12 +78,46 @@ def complaints(root: Path, entry: dict[str, str]) -> set[str]:
     return found
 
 
+def own_files(root: Path, file: Path, seen: set[Path]) -> set[Path]:
+    """The source and all headers of ours that it includes, also through others."""
+    if file in seen:
+        return seen
+    seen.add(file)
+    for name in _INCLUDE.findall(file.read_text()):
+        for folder in (root / "include", root, file.parent):
+            if (folder / name).is_file():
+                own_files(root, (folder / name).resolve(), seen)
+                break
+    return seen
+
+
+def key_of(root: Path, entry: dict[str, str]) -> str:
+    """Changes with everything of ours that decides the complaints about a source."""
+    digest = hashlib.sha256((root / ".clang-tidy").read_bytes())
+    digest.update(repr(flags_of(entry["command"])).replace(str(root), "").encode())
+    for file in sorted(own_files(root, Path(entry["file"]).resolve(), set())):
+        digest.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def check(root: Path, entry: dict[str, str]) -> set[str]:
+    """The complaints about a source; none without a check if it was clean in this form before."""
+    kept = root / "build/names" / key_of(root, entry)
+    if kept.exists():
+        return set()
+    found = complaints(root, entry)
+    if not found:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.touch()
+    return found
+
+
 def main() -> int:
     options = parse_arguments()
     root = options.root.resolve()
     entries = compile_commands(root, options.build, options.all)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        found = set().union(*pool.map(lambda entry: complaints(root, entry), entries))
+        found = set().union(*pool.map(lambda entry: check(root, entry), entries))
     print("\n".join(sorted(found)))
     print(f"names: {len(entries)} sources, {len(found)} findings")
     return 0 if entries and not found else 1

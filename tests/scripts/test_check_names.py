@@ -1,9 +1,12 @@
 """check_names.py fires on a wrong name of each kind; the right ones pass."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -88,3 +91,15 @@ def test_no_source_is_a_failure(tmp_path: Path) -> None:
     command = [sys.executable, str(REPOSITORY / "scripts/check_names.py"), "--root", str(tmp_path),
                "--build", "."]
     assert subprocess.run(command, capture_output=True).returncode == 1
+
+
+def test_a_clean_source_is_checked_again_only_after_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check(tmp_path, GOOD).returncode == 0
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "clang-tidy").write_text("#!/bin/sh\nexit 1\n")
+    (programs / "clang-tidy").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    assert check(tmp_path, GOOD).returncode == 0, "clang-tidy did not run"
+    result = check(tmp_path, GOOD.replace("width", "breadth"))
+    assert result.returncode == 1 and "clang-tidy failed" in result.stdout
