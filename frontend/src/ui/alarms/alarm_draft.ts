@@ -145,6 +145,22 @@ export function nameOf({ name, curve, test }: AlarmDraft): string {
     .slice(0, 60);
 }
 
+/** The members of a curve that select records. `sets` are all prompt sets of the run, the removed sets too. */
+function selection(
+  point: string,
+  direction: number,
+  isEval: boolean,
+  promptSet: number,
+  sets: RunFacts['prompt_sets'],
+): AlarmCurve {
+  return {
+    point,
+    direction: direction === 1 ? 'gradient' : undefined,
+    phase: promptSet === 0 && isEval ? 'eval' : undefined,
+    prompts: promptSet === 0 ? undefined : sets[promptSet - 1].name,
+  };
+}
+
 /** The curve of a frame's layer. Undefined for a typed prompt: it has one step, so no alarm. */
 export function curveOfRecords(
   number: AlarmNumber,
@@ -155,27 +171,21 @@ export function curveOfRecords(
   if (promptSet > sets.length) return undefined;
   return {
     ...number,
-    point: pointName,
+    ...selection(pointName, direction, phase === 1, promptSet, sets),
     layers: layer > 0 ? String(layer) : undefined,
-    direction: direction === 1 ? 'gradient' : undefined,
-    phase: promptSet === 0 && phase === 1 ? 'eval' : undefined,
-    prompts: promptSet === 0 ? undefined : sets[promptSet - 1].name,
   };
 }
 
-/** The curves of the plan's entries. `sets` are all prompt sets of the run, the removed sets too. */
+/** The curves of the plan's entries. */
 export function curvesOf(
   watched: readonly WatchedEntry[],
   sets: RunFacts['prompt_sets'],
 ): readonly AlarmCurve[] {
   return watched.flatMap((entry): readonly AlarmCurve[] => {
     if (!entry.enabled) return [];
-    const common: AlarmCurve = {
-      point: entry.facts.name,
-      direction: entry.direction === 1 ? 'gradient' : undefined,
-      phase: entry.promptSet === 0 && !entry.phases.includes('train') ? 'eval' : undefined,
-      prompts: entry.promptSet === 0 ? undefined : sets[entry.promptSet - 1].name,
-    };
+    const isEval = !entry.phases.includes('train');
+    const { direction, promptSet } = entry;
+    const common = selection(entry.facts.name, direction, isEval, promptSet, sets);
     const { kind, vectors } = entry.compressor;
     if (vectors !== undefined) return vectors.map((vector) => ({ ...common, vector }));
     const { statistics = [], hasStatistics } = compressorNamed(kind) ?? {};
