@@ -39,10 +39,11 @@ ALLOWED: dict[str, set[str]] = {
     "model": {"base", "config", "nn", "points", "trace"},
     "link": {"base", "config", "protocol", "trace"},
     "hub": {"base", "protocol", "record"},
-    "train": {"base", "checkpoint", "comm", "config", "data", "mesh", "model", "nn", "optim",
-              "protocol", "trace"},
-    "cli": {"base", "checkpoint", "comm", "config", "data", "hub", "intervene", "link", "mesh",
-            "model", "points", "protocol", "record", "trace", "train"},
+    "control": {"base", "comm", "config", "data", "link", "protocol", "trace"},
+    "train": {"base", "checkpoint", "comm", "config", "control", "data", "mesh", "model", "nn",
+              "optim", "trace"},
+    "cli": {"base", "checkpoint", "comm", "config", "control", "data", "hub", "intervene", "link",
+            "mesh", "model", "points", "protocol", "record", "trace", "train"},
 }
 
 # Modules that know no libtorch, so that the hub starts in milliseconds and runs anywhere.

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <string>
 
-#include "src/cli/size_text.h"
+#include "tensor_tracer/base/size_text.h"
 #include "tensor_tracer/base/ssh_command.h"
 #include "tensor_tracer/protocol/message.h"
 
@@ -95,7 +95,8 @@ void RunLog::recording(const std::string& path) {
   const std::uint64_t max_bytes = config_.recording.max_bytes();
   std::string text = "kept   " + path;
   if (max_bytes > 0)
-    text += fmt::format(", at most {}: the oldest traced data goes first", size_text(max_bytes));
+    text +=
+        fmt::format(", at most {}: the oldest traced data goes first", base::size_text(max_bytes));
   if (!config_.recording.takes_traced()) text += "; no traced data, as --history off asks";
   say(text);
 }

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "src/cli/exit_code.h"
-#include "src/cli/size_text.h"
+#include "tensor_tracer/base/size_text.h"
 #include "tensor_tracer/protocol/message.h"
 #include "tensor_tracer/record/run_catalog.h"
 
@@ -46,8 +46,8 @@ void print(const CatalogRun& run, std::size_t name_width) {
   const std::string loss = run.loss ? fmt::format("{:.4f}", *run.loss) : "-";
   const std::string elsewhere = run.is_elsewhere() ? "  " + printable(run.recording) : "";
   fmt::print("{:16}  {:{}}  {:8}  {:>15}  {:>8}  {:>8}  {:4}  {}{}\n", run.id, printable(run.name),
-             name_width, run.state, steps, loss, size_text(run.bytes), run.is_kept ? "kept" : "",
-             run.start_time, elsewhere);
+             name_width, run.state, steps, loss, base::size_text(run.bytes),
+             run.is_kept ? "kept" : "", run.start_time, elsewhere);
 }
 
 int fail(const base::Error& error) {
@@ -99,7 +99,7 @@ int RunsCommand::list() const {
   fmt::print("{:16}  {:{}}  {:8}  {:>15}  {:>8}  {:>8}  {:4}  {}\n", "ID", "NAME", name_width,
              "STATE", "STEP", "LOSS", "SIZE", "", "STARTED");
   for (const CatalogRun& run : runs) print(run, name_width);
-  fmt::print("{} run{}, {}\n", runs.size(), runs.size() == 1 ? "" : "s", size_text(bytes));
+  fmt::print("{} run{}, {}\n", runs.size(), runs.size() == 1 ? "" : "s", base::size_text(bytes));
   return kExitDone;
 }
 
@@ -110,7 +110,7 @@ int RunsCommand::remove() const {
         run.ok() ? record::remove_run(run.value(), also_kept_) : base::Status(run.error());
     if (!done.ok()) return fail(done.error());
     fmt::print("removed {} ({}), {}\n", run.value().id, printable(run.value().name),
-               size_text(run.value().bytes));
+               base::size_text(run.value().bytes));
   }
   return kExitDone;
 }

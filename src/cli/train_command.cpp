@@ -18,14 +18,15 @@
 #include "src/cli/control_log.h"
 #include "src/cli/exit_code.h"
 #include "src/cli/help_text.h"
-#include "src/cli/hub_session.h"
 #include "src/cli/options.h"
 #include "src/cli/parse.h"
+#include "src/cli/run_excess.h"
 #include "src/cli/run_inputs.h"
 #include "src/cli/run_log.h"
 #include "src/cli/stop_signals.h"
 #include "tensor_tracer/base/overloaded.h"
 #include "tensor_tracer/comm/world.h"
+#include "tensor_tracer/control/hub_session.h"
 #include "tensor_tracer/intervene/context.h"
 #include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/train/plan_context.h"
@@ -57,6 +58,7 @@ struct TrainSetup {
   data::TextCorpus corpus;
   RunInputs inputs = {};
   nlohmann::json given = {};  // options as the user wrote them
+  std::string excess = {};    // a hint if all runs together are large
 };
 
 // The order of the sequences is held in memory, 16 bytes for each sequence.
@@ -98,7 +100,7 @@ int threads_per_rank(const TrainSetup& run) {
   return std::max(1, CPU_COUNT(&allowed) / run.launch.local_size);
 }
 
-nlohmann::json run_facts(const TrainSetup& run, const HubSession& hub, double entropy) {
+nlohmann::json run_facts(const TrainSetup& run, const control::HubSession& hub, double entropy) {
   nlohmann::json facts = hub.facts();
   facts["mesh"] = {
       {"tensor", run.shape.tensor}, {"pipeline", run.shape.pipeline}, {"data", run.shape.data}};
@@ -117,7 +119,7 @@ nlohmann::json run_facts(const TrainSetup& run, const HubSession& hub, double en
 base::Result<nlohmann::json> check(const protocol::TrainerRequest& request, const TrainSetup& run) {
   const RunInputs& inputs = run.inputs;
   return std::visit(base::Overloaded{[&](const protocol::CheckPlan& body) {
-                                       return train::check_plan(body.plan, inputs.tracing.context,
+                                       return trace::check_plan(body.plan, inputs.tracing.context,
                                                                 inputs.tracing.passes);
                                      },
                                      [&](const protocol::CheckProgram& body) {
@@ -137,17 +139,19 @@ void send_notice(const std::string& notice, trace::TraceSink& sink, RunLog& log)
   sink.send_event("log", {{"level", "warning"}, {"message", notice}});
 }
 
-std::string recording_of(const HubSession* hub) { return hub == nullptr ? "" : hub->recording(); }
+std::string recording_of(const control::HubSession* hub) {
+  return hub == nullptr ? "" : hub->recording();
+}
 
 // The launcher ends this process in about a second, in the middle of a step.
-void report_end(HubSession* hub, RunLog& log) {
+void report_end(control::HubSession* hub, RunLog& log) {
   if (hub != nullptr && hub->is_connected())
     hub->client().send_event("state", {{"phase", "stopped"}, {"step", log.last_step()}});
   log.end_at_once(recording_of(hub));
   if (hub != nullptr && hub->is_connected()) hub->client().finish(kTimeForHub);
 }
 
-void train(const TrainSetup& run, const comm::World& world, HubSession* hub, RunLog& log,
+void train(const TrainSetup& run, const comm::World& world, control::HubSession* hub, RunLog& log,
            StopSignals& signals) {
   const bool is_first = world.group().rank() == 0;
   double entropy = 0.0;
@@ -179,7 +183,7 @@ void train(const TrainSetup& run, const comm::World& world, HubSession* hub, Run
     if (run.config.is_traced()) log.hub(hub->info());
     log.recording(hub->recording());
     send_notice(run.inputs.tracing.notice, *parts.sink, log);
-    if (!hub->notice().empty()) log.notice(hub->notice());
+    if (!run.excess.empty()) log.notice(run.excess);
   }
   if (is_first) signals.on_end([hub, &log] { report_end(hub, log); });
   train::Trainer trainer(run.config, std::move(parts));
@@ -220,7 +224,7 @@ base::Status agree(TrainSetup& run, base::Result<RunInputs> read, const comm::Pr
 }
 
 // Runs on every rank. Only global rank 0 has a hub and has read the inputs.
-int train_on_mesh(TrainSetup& run, base::Result<RunInputs> read, HubSession* hub) {
+int train_on_mesh(TrainSetup& run, base::Result<RunInputs> read, control::HubSession* hub) {
   keep_freed_memory();
   RunLog log(run.config, run.launch);
   StopSignals signals(run.launch.uses_mpi());
@@ -246,11 +250,28 @@ int train_on_mesh(TrainSetup& run, base::Result<RunInputs> read, HubSession* hub
   }
 }
 
+control::HubSessionOptions hub_options(const config::TrainConfig& config) {
+  const config::TracerConfig& tracer = config.tracer;
+  control::HubSessionOptions options{.run_name = config.run_name,
+                                     .run_dir = config.run_dir,
+                                     .opens_browser = tracer.tensor_tracer_open};
+  options.hub.port = tracer.tensor_tracer_port.value_or(0);
+  options.hub.auth = tracer.tensor_tracer_auth;
+  options.hub.allow_origin = tracer.tensor_tracer_allow_origin;
+  options.hub.compare = tracer.tensor_tracer_compare;
+  options.hub.lease_seconds = tracer.tensor_tracer_pause_timeout;
+  options.hub.ready_timeout = tracer.tensor_tracer_ready_timeout;
+  options.hub.linger = tracer.tensor_tracer_linger;
+  options.hub.recording = config.recording;
+  options.hub.alarm = config.alarm;
+  return options;
+}
+
 // Starts the hub's processes before MPI: nothing may fork once MPI's threads run. A failure becomes
 // the error of `read`, unless the hub would only record scalars.
-std::optional<HubSession> start_hub(const config::TrainConfig& config,
-                                    base::Result<RunInputs>& read) {
-  auto started = HubSession::start(config);
+std::optional<control::HubSession> start_hub(const config::TrainConfig& config,
+                                             base::Result<RunInputs>& read) {
+  auto started = control::HubSession::start(hub_options(config));
   if (started) return std::move(started).value();
   const config::AlarmConfig& alarm = config.alarm;
   if (config.is_traced() || !alarm.alarm_webhook.empty() || !alarm.alarm_command.empty()) {
@@ -290,7 +311,8 @@ int run_train(int argc, const char* const* argv) {
   for (const char* secret : config::kPrivateOptions) run.value().given.erase(secret);
 
   base::Result<RunInputs> read = RunInputs{};
-  std::optional<HubSession> hub;
+  std::optional<control::HubSession> hub;
+  if (is_first) run.value().excess = name_excess(run.value().config.run_dir);
   if (is_first) read = read_inputs(run.value().config, run.value().shape);
   if (is_first && read) hub = start_hub(run.value().config, read);
   return train_on_mesh(run.value(), std::move(read), hub ? &*hub : nullptr);

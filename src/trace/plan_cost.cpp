@@ -83,4 +83,11 @@ nlohmann::json to_json(const std::vector<EntryCost>& costs) {
   return {{"entries", std::move(entries)}, {"bytes_per_step", bytes}, {"flops_per_step", flops}};
 }
 
+base::Result<nlohmann::json> check_plan(const nlohmann::json& plan, const PlanContext& context,
+                                        const OtherPasses& passes) {
+  const auto parsed = parse_plan(plan, context, 0);
+  if (!parsed) return parsed.error();
+  return to_json(cost_of(parsed.value(), context, passes));
+}
+
 }  // namespace tt::trace

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "src/train/kept_records.h"
 #include "tensor_tracer/base/base64.h"
 #include "tensor_tracer/comm/collectives.h"
+#include "tensor_tracer/trace/kept_records.h"
 
 namespace tt::train {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 base::Error too_many_bytes(std::size_t bytes) {
   return {"too_large",
           "the plan's records have " + std::to_string(bytes) + " bytes, a preview sends " +
-              std::to_string(KeptRecords::kMaxBytes),
+              std::to_string(trace::KeptRecords::kMaxBytes),
           "plan", "watch fewer layers, rows or tokens, or reduce them more"};
 }
 
@@ -51,7 +51,7 @@ bool watches_prompts(const trace::Plan& plan) {
 
 // Runs without dropout, so that the passes differ only by the program. The gradients are not used.
 Losses measure(const PreviewParts& parts, std::int64_t step, bool has_backward,
-               trace::Tracer* watch, KeptRecords& kept) {
+               trace::Tracer* watch, trace::KeptRecords& kept) {
   ForwardRunner& runner = parts.runner;
   Losses losses;
   losses.train = runner.mean_over_replicas(
@@ -77,7 +77,7 @@ base::Result<nlohmann::json> run_preview(const PreviewParts& parts, const nlohma
     return base::Error{"invalid_argument", "another rank could not take the program", "program",
                        ""};
   }
-  KeptRecords kept;
+  trace::KeptRecords kept;
   std::optional<trace::Tracer> watch;
   if (plan.value()) {
     watch.emplace(parts.context, trace::TracerIdentity{parts.run_id, parts.groups.coordinates},
@@ -92,7 +92,7 @@ base::Result<nlohmann::json> run_preview(const PreviewParts& parts, const nlohma
   nlohmann::json writes = parts.hooks.preview_writes();
   parts.hooks.end_preview();
   const std::size_t bytes = std::max(off.records.size(), on.records.size());
-  if (bytes > KeptRecords::kMaxBytes) return too_many_bytes(bytes);
+  if (bytes > trace::KeptRecords::kMaxBytes) return too_many_bytes(bytes);
   nlohmann::json answer = {{"step", steps_done},
                            {"batches",
                             {{{"batch", "train"}, {"loss_off", off.train}, {"loss_on", on.train}},

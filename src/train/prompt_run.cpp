@@ -5,10 +5,10 @@
 #include <string>
 #include <utility>
 
-#include "src/train/kept_records.h"
 #include "tensor_tracer/base/base64.h"
 #include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/data/tokenizer.h"
+#include "tensor_tracer/trace/kept_records.h"
 #include "tensor_tracer/trace/prompt_plan.h"
 
 namespace tt::train {
@@ -21,7 +21,7 @@ base::Result<nlohmann::json> run_prompt(const PromptRunParts& parts, const nlohm
   trace::PlanContext context = parts.context;
   context.vectors = &files;
   auto plan = trace::parse_prompt_plan(params.at("plan"), context, prompt.longest(),
-                                       KeptRecords::kMaxBytes);
+                                       trace::KeptRecords::kMaxBytes);
   if (!comm::all_of(parts.groups.control, plan.ok())) {
     if (!plan) return plan.error();
     return base::Error{"invalid_argument", "another rank could not take the plan", "plan", ""};
@@ -29,7 +29,7 @@ base::Result<nlohmann::json> run_prompt(const PromptRunParts& parts, const nlohm
   nlohmann::json answer = {{"step", steps_done},
                            {"tokens", data::tokenize(prompt.texts.front())},
                            {"plan", trace::to_json(plan.value(), context)}};
-  KeptRecords kept;
+  trace::KeptRecords kept;
   trace::Tracer watch(context, trace::TracerIdentity{parts.run_id, parts.groups.coordinates},
                       parts.groups.tracer, &kept);
   watch.set_plan(std::make_shared<const trace::Plan>(std::move(plan).value()));

@@ -31,4 +31,9 @@ std::vector<EntryCost> cost_of(const Plan& plan, const PlanContext& context,
 /// The result of `plan.check` in docs/protocol.md.
 nlohmann::json to_json(const std::vector<EntryCost>& costs);
 
+/// Answers protocol::CheckPlan: the data that the plan would send, or the error that refuses it.
+/// Changes nothing. Thread: any.
+base::Result<nlohmann::json> check_plan(const nlohmann::json& plan, const PlanContext& context,
+                                        const OtherPasses& passes);
+
 }  // namespace tt::trace

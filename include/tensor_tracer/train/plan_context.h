@@ -16,16 +16,7 @@ trace::PlanContext make_plan_context(const config::TrainConfig& config,
                                      const mesh::MeshShape& shape, trace::VectorLibrary* vectors,
                                      const std::vector<data::PromptSet>& prompts);
 
-/// The shapes of prompt sets, by number.
-points::PromptSets::List shapes_of(const std::vector<data::PromptSet>& sets);
-
 /// The passes besides training that a plan may trace.
 trace::OtherPasses make_other_passes(const config::TrainConfig& config);
-
-/// Answers protocol::CheckPlan: the data that the plan would send, or the error that refuses it.
-/// Changes nothing. Thread: any.
-base::Result<nlohmann::json> check_plan(const nlohmann::json& plan,
-                                        const trace::PlanContext& context,
-                                        const trace::OtherPasses& passes);
 
 }  // namespace tt::train

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tensor_tracer/config/train_config.h"
+#include "tensor_tracer/control/run_control.h"
 #include "tensor_tracer/data/batches.h"
 #include "tensor_tracer/data/prompts.h"
 #include "tensor_tracer/model/gpt.h"
@@ -19,7 +20,6 @@
 #include "tensor_tracer/train/forward_runner.h"
 #include "tensor_tracer/train/gradients.h"
 #include "tensor_tracer/train/groups.h"
-#include "tensor_tracer/train/run_control.h"
 #include "tensor_tracer/train/update_watch.h"
 
 namespace tt::train {
@@ -103,7 +103,7 @@ class Trainer {
   trace::Tracer tracer_;
   UpdateWatch updates_;
   ForwardRunner runner_;
-  RunControl control_;
+  control::RunControl control_;
 };
 
 /// {"step": …} as in docs/protocol.md. Encode it with protocol::encode_json().

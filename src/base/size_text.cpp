@@ -1,8 +1,8 @@
-#include "src/cli/size_text.h"
+#include "tensor_tracer/base/size_text.h"
 
 #include <fmt/format.h>
 
-namespace tt::cli {
+namespace tt::base {
 
 std::string size_text(std::uint64_t bytes) {
   constexpr double kUnit = 1024;
@@ -17,4 +17,4 @@ std::string size_text(std::uint64_t bytes) {
                      units[unit]);
 }
 
-}  // namespace tt::cli
+}  // namespace tt::base

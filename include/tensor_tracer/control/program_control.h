@@ -12,7 +12,7 @@
 #include "tensor_tracer/trace/intervention_hooks.h"
 #include "tensor_tracer/trace/trace_sink.h"
 
-namespace tt::train {
+namespace tt::control {
 
 /// Executes the controller's requests about programs at step boundaries. Global rank 0 takes the
 /// requests and sends changes and previews to the other ranks. Thread: the thread that runs the
@@ -82,4 +82,4 @@ class ProgramControl {
   trace::FileContents preview_contents_;
 };
 
-}  // namespace tt::train
+}  // namespace tt::control

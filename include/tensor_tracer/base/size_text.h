@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string>
 
-namespace tt::cli {
+namespace tt::base {
 
 /// A number of bytes for people, such as "256 MB" or "1.5 GB"; 1 MB is 2^20 bytes, as in options.
 std::string size_text(std::uint64_t bytes);
 
-}  // namespace tt::cli
+}  // namespace tt::base

@@ -1,4 +1,4 @@
-#include "tensor_tracer/train/run_control.h"
+#include "tensor_tracer/control/run_control.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include "tensor_tracer/train/plan_context.h"
 #include "tests/unit/comm/counting_group.h"
 
-namespace tt::train {
+namespace tt::control {
 namespace {
 
 using nlohmann::json;
@@ -81,7 +81,7 @@ std::vector<std::vector<std::uint32_t>> run(
     const bool is_first = group.rank() == 0;
     config::TrainConfig config;
     if (!is_first) config.model.num_layers = layers;
-    trace::Tracer tracer(make_plan_context(config, {}, is_first ? vectors : nullptr, {}), {},
+    trace::Tracer tracer(train::make_plan_context(config, {}, is_first ? vectors : nullptr, {}), {},
                          comm::ProcessGroup(), nullptr);
     RunControl control(group, is_first ? &script : nullptr, is_first ? &script : nullptr, tracer,
                        nullptr, {});
@@ -101,8 +101,8 @@ TEST(RunControl, AnUnwatchedStepIsOneBroadcastOfOneSize) {
         Script script;
         const bool is_first = group.rank() == 0;
         const auto traffic = std::make_shared<comm::Traffic>();
-        trace::Tracer tracer(make_plan_context({}, {}, nullptr, {}), {}, comm::ProcessGroup(),
-                             nullptr);
+        trace::Tracer tracer(train::make_plan_context({}, {}, nullptr, {}), {},
+                             comm::ProcessGroup(), nullptr);
         RunControl control(comm::make_counting(group, traffic), is_first ? &script : nullptr,
                            is_first ? &script : nullptr, tracer, nullptr, {});
         for (std::int64_t step = 1; step <= 5; ++step) {
@@ -133,7 +133,7 @@ TEST(RunControl, ARunThatIsToldToStopEndsOnAllRanksAlsoIfItIsPausedOrHasNoHub) {
     comm::run_local(2, [&](const comm::ProcessGroup& group) {
       const bool is_first = group.rank() == 0;
       Script* const its = has_hub && is_first ? &script : nullptr;
-      trace::Tracer tracer(make_plan_context({}, {}, nullptr, {}), {}, comm::ProcessGroup(),
+      trace::Tracer tracer(train::make_plan_context({}, {}, nullptr, {}), {}, comm::ProcessGroup(),
                            nullptr);
       std::function<bool()> is_told_to_stop;
       if (is_first) is_told_to_stop = [&asked] { return ++asked > 4; };
@@ -206,7 +206,7 @@ TEST(RunControl, EveryRankTracesTheEntriesThatSomebodyTakesInThePlanThatTheyBelo
   std::vector<std::vector<int>> traced(2);
   comm::run_local(2, [&](const comm::ProcessGroup& group) {
     Script* const own = group.rank() == 0 ? &script : nullptr;
-    const trace::PlanContext context = make_plan_context({}, {}, nullptr, {});
+    const trace::PlanContext context = train::make_plan_context({}, {}, nullptr, {});
     trace::Tracer tracer(context, {}, comm::ProcessGroup(), nullptr);
     RunControl control(group, own, own, tracer, nullptr, {});
     for (std::int64_t step = 1; step <= 4; ++step) {
@@ -247,7 +247,8 @@ TEST(RunControl, LostContactContinuesWithoutAnAnswer) {
 std::vector<std::uint32_t> run_waiting(Script& script, std::int64_t steps) {
   std::vector<std::uint32_t> plans;
   comm::run_local(2, [&](const comm::ProcessGroup& group) {
-    trace::Tracer tracer(make_plan_context({}, {}, nullptr, {}), {}, comm::ProcessGroup(), nullptr);
+    trace::Tracer tracer(train::make_plan_context({}, {}, nullptr, {}), {}, comm::ProcessGroup(),
+                         nullptr);
     Script* own = group.rank() == 0 ? &script : nullptr;
     RunControl control(group, own, own, tracer, nullptr, {});
     control.wait_for_viewer();
@@ -321,4 +322,4 @@ TEST(RunControl, PlanThatOneRankCannotTakeIsTakenByNone) {
 }
 
 }  // namespace
-}  // namespace tt::train
+}  // namespace tt::control

@@ -1,13 +1,13 @@
-#include "tensor_tracer/train/program_control.h"
+#include "tensor_tracer/control/program_control.h"
 
 #include <utility>
 #include <variant>
 
-#include "src/train/broadcast.h"
+#include "src/control/broadcast.h"
 #include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/protocol/request.h"
 
-namespace tt::train {
+namespace tt::control {
 
 ProgramControl::ProgramControl(const comm::ProcessGroup& control,
                                trace::ControlSource* control_source, trace::TraceSink* sink,
@@ -134,4 +134,4 @@ void ProgramControl::run_preview(std::int64_t next_step) {
   preview_id_.reset();
 }
 
-}  // namespace tt::train
+}  // namespace tt::control

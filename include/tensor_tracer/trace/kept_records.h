@@ -6,10 +6,10 @@
 
 #include "tensor_tracer/trace/trace_sink.h"
 
-namespace tt::train {
+namespace tt::trace {
 
 /// Keeps the records of a pass whose records travel in an answer, and the messages of its tracer.
-class KeptRecords : public trace::TraceSink {
+class KeptRecords : public TraceSink {
  public:
   /// Limit for the records of one pass. The records of two passes in Base64 fit into a worker's
   /// message.
@@ -28,4 +28,4 @@ class KeptRecords : public trace::TraceSink {
   nlohmann::json notes_ = nlohmann::json::array();
 };
 
-}  // namespace tt::train
+}  // namespace tt::trace

@@ -5,7 +5,7 @@
 
 #include "tensor_tracer/comm/process_group.h"
 
-namespace tt::train {
+namespace tt::control {
 
 /// Broadcasts bytes of rank 0; `size` is the same on every rank. Collective.
 inline void broadcast(const comm::ProcessGroup& group, void* bytes, std::size_t size) {
@@ -18,4 +18,4 @@ inline void broadcast(const comm::ProcessGroup& group, std::string& text, std::s
   broadcast(group, text.data(), size);
 }
 
-}  // namespace tt::train
+}  // namespace tt::control

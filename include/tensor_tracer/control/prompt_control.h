@@ -13,7 +13,10 @@
 #include "tensor_tracer/trace/plan.h"
 #include "tensor_tracer/trace/trace_sink.h"
 
-namespace tt::train {
+namespace tt::control {
+
+/// The shapes of prompt sets, by number.
+points::PromptSets::List shapes_of(const std::vector<data::PromptSet>& sets);
 
 /// Executes the controller's requests about prompts at step boundaries. Global rank 0 takes the
 /// requests and turns texts into tokens; every rank gets the prompt sets and the prompts to run at
@@ -77,4 +80,4 @@ class PromptControl {
   std::string news_;  // rank 0: the text for share()
 };
 
-}  // namespace tt::train
+}  // namespace tt::control

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/control/program_control.h"
+#include "tensor_tracer/control/prompt_control.h"
 #include "tensor_tracer/trace/intervention_hooks.h"
 #include "tensor_tracer/trace/trace_sink.h"
 #include "tensor_tracer/trace/tracer.h"
-#include "tensor_tracer/train/program_control.h"
-#include "tensor_tracer/train/prompt_control.h"
 
-namespace tt::train {
+namespace tt::control {
 
 /// Executes the controller's requests at step boundaries. Rank 0 decides and sends its decision to
 /// all ranks with one broadcast of fixed size, so every rank pauses and changes its plan and its
@@ -93,4 +93,4 @@ class RunControl {
   std::uint32_t plan_number_ = 0;
 };
 
-}  // namespace tt::train
+}  // namespace tt::control

@@ -1,14 +1,13 @@
-#include "tensor_tracer/train/prompt_control.h"
+#include "tensor_tracer/control/prompt_control.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "src/train/broadcast.h"
-#include "src/train/kept_records.h"
+#include "src/control/broadcast.h"
+#include "tensor_tracer/trace/kept_records.h"
 #include "tensor_tracer/trace/prompt_plan.h"
-#include "tensor_tracer/train/plan_context.h"
 
-namespace tt::train {
+namespace tt::control {
 namespace {
 
 using nlohmann::json;
@@ -40,6 +39,18 @@ std::vector<data::PromptSet> with(std::vector<data::PromptSet> sets, data::Promp
 
 }  // namespace
 
+points::PromptSets::List shapes_of(const std::vector<data::PromptSet>& sets) {
+  points::PromptSets::List shapes;
+  for (const data::PromptSet& set : sets) {
+    shapes.push_back({.name = set.name,
+                      .rows = static_cast<std::int64_t>(set.texts.size()),
+                      .tokens = set.longest(),
+                      .is_removed = set.is_removed,
+                      .shortest = set.shortest()});
+  }
+  return shapes;
+}
+
 PromptControl::PromptControl(const comm::ProcessGroup& control,
                              trace::ControlSource* control_source, trace::TraceSink* sink,
                              const trace::PlanContext& plan_context, Prompts prompts)
@@ -61,7 +72,7 @@ void PromptControl::take_run(std::uint64_t id, const protocol::RunPrompt& reques
     control_source_->refuse(id, status.error());
     return;
   }
-  const std::size_t most = KeptRecords::kMaxBytes;
+  const std::size_t most = trace::KeptRecords::kMaxBytes;
   json text = request.plan ? *request.plan
                            : trace::default_prompt_plan(plan_context_, prompt.longest(), most);
   const auto plan = trace::parse_prompt_plan(text, plan_context_, prompt.longest(), most);
@@ -85,7 +96,7 @@ base::Result<trace::Plan> PromptControl::keep(const protocol::KeepPrompt& reques
   const json text = request.plan ? *request.plan
                                  : trace::default_prompt_plan(
                                        plan_context_, data::PromptSet{"", {request.text}}.longest(),
-                                       KeptRecords::kMaxBytes);
+                                       trace::KeptRecords::kMaxBytes);
   const auto entries = trace::entries_for(text, request.name);
   if (!entries) return entries.error();
   json whole = trace::to_json(plan, plan_context_);
@@ -154,4 +165,4 @@ void PromptControl::run(std::int64_t next_step) {
     control_source_->refuse(run_id_, answer.error());
 }
 
-}  // namespace tt::train
+}  // namespace tt::control

@@ -1,4 +1,4 @@
-#include "tensor_tracer/train/run_control.h"
+#include "tensor_tracer/control/run_control.h"
 
 #include <ATen/ATen.h>
 
@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "src/train/broadcast.h"
+#include "src/control/broadcast.h"
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/base/overloaded.h"
 #include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/data/tokenizer.h"
 #include "tensor_tracer/protocol/request.h"
 
-namespace tt::train {
+namespace tt::control {
 namespace {
 
 using namespace std::chrono_literals;
@@ -323,4 +323,4 @@ void RunControl::finish(std::int64_t last_step) {
   notify_state(must_stop_ ? "stopped" : "finished", last_step);
 }
 
-}  // namespace tt::train
+}  // namespace tt::control
