@@ -40,6 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "link": {"base", "config", "protocol", "trace"},
     "hub": {"base", "protocol", "record"},
     "control": {"base", "comm", "config", "data", "link", "protocol", "trace"},
+    "attach": {"base", "checkpoint", "comm", "control", "intervene", "mesh", "points", "trace"},
     "train": {"base", "checkpoint", "comm", "config", "control", "data", "mesh", "model", "nn",
               "optim", "trace"},
     "cli": {"base", "checkpoint", "comm", "config", "control", "data", "hub", "intervene", "link",

@@ -8,8 +8,12 @@
     steps, losses = recording.scalars("loss")
     recording.records("HiddenStates", compressor="tile").to_xarray()
 
+    run = attach(model)  # the tracer inside a PyTorch training; docs/attach.md
+
 docs/protocol.md defines messages and records, docs/recording.md defines recordings.
 """
+
+from typing import Any
 
 from tensor_tracer.connecting import connect
 from tensor_tracer.control import Control
@@ -25,3 +29,12 @@ __all__ = [
     "Array", "Boundary", "ConnectionLost", "Control", "HubError", "Record", "RecordError", "Recording", "Records",
     "Run", "State", "TensorTracerError", "__version__", "connect", "decode_records", "open_recording",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """`attach` needs torch, and the rest of the package does not."""
+    if name not in ("attach", "AttachedRun", "RunStopped"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from tensor_tracer import attaching
+
+    return getattr(attaching, name)

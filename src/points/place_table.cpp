@@ -15,23 +15,24 @@ std::string placement_on_data(const Place& place) {
 }
 
 nlohmann::json describe(const Place& place) {
-  nlohmann::json facts = {{"name", place.name},
-                          {"path", place.full_path()},
-                          {"flag", place.number},
-                          {"first_layer", place.first_layer},
-                          {"last_layer", place.last_layer},
-                          {"dims", place.dims},
-                          {"shape", place.shape},
-                          {"dtype", place.dtype},
-                          {"features", place.features},
-                          {"placement",
-                           {{"tensor", to_string(place.placement)},
-                            {"pipeline", "replicate"},
-                            {"data", placement_on_data(place)}}},
-                          {"compressor", place.default_compressor()},
-                          {"numbers", place.numbers},
-                          {"bias", place.bias},
-                          {"text", place.text}};
+  nlohmann::json facts = {
+      {"name", place.name},
+      {"path", place.full_path()},
+      {"flag", place.number},
+      {"first_layer", place.first_layer},
+      {"last_layer", place.last_layer},
+      {"dims", place.dims},
+      {"shape", place.shape},
+      {"dtype", place.dtype},
+      {"features", place.features},
+      {"placement",
+       {{"tensor", place.is_rank_local ? "rank-local" : to_string(place.placement)},
+        {"pipeline", "replicate"},
+        {"data", placement_on_data(place)}}},
+      {"compressor", place.default_compressor()},
+      {"numbers", place.numbers},
+      {"bias", place.bias},
+      {"text", place.text}};
   if (place.is_derived()) facts["formula"] = place.formula;
   if (place.is_of_step()) {
     facts["parameters"] = place.parameters;

@@ -37,6 +37,9 @@ class RunControl {
   /// Answers or refuses the open requests and sends viewers the state "finished", or "stopped" if
   /// the run was told to stop.
   void finish(std::int64_t last_step);
+  /// Global rank 0, before the first step: the plan is in force on every rank from the first step
+  /// on.
+  void begin_with(trace::Plan plan) { put_plan(std::move(plan)); }
   /// Call it after other code set the tracer's plan; the numbers of later plans continue from its
   /// number.
   void plan_was_set() { plan_number_ = tracer_.plan().number; }

@@ -54,6 +54,9 @@ struct Place {
   std::vector<std::string> dims = {"batch", "sequence", "features"};
   std::int64_t features = 0;       // logical; 0: integers, which are not compressed
   mesh::Placement placement = {};  // on the tensor axis; the data axis shards the batch
+  /// True: it is not known how the ranks of the tensor axis share the value. Records hold the value
+  /// of tensor rank 0, viewers are told so, and programs cannot name the place.
+  bool is_rank_local = false;
   /// Placement of the gradient. Empty: no gradient flows back through the value.
   std::optional<mesh::Placement> gradient = std::nullopt;
   /// The entry of `hidden_states` (of Transformers) that this value is compared with (0: the

@@ -1,0 +1,47 @@
+"""What the run's facts say about a model that the tracer is attached to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+_kNames = {
+    "hidden_size": ("hidden_size", "n_embd", "dim", "d_model"),
+    "num_attention_heads": ("num_attention_heads", "n_head", "n_heads"),
+    "num_query_groups": ("num_key_value_heads", "num_query_groups", "n_kv_heads"),
+    "ffn_hidden_size": ("intermediate_size", "ffn_hidden_size", "n_inner"),
+    "vocab_size": ("vocab_size", "padded_vocab_size"),
+}
+
+
+def model_facts(root: nn.Module, num_layers: int, hidden_size: int, tokens: int, vocabulary: int) -> dict[str, Any]:
+    """The model's configuration where it has one, else what was seen."""
+    config = getattr(root, "config", None) or getattr(root, "model_args", None)
+    facts: dict[str, Any] = {}
+    for name, spellings in _kNames.items():
+        values = (getattr(config, spelling, None) for spelling in spellings)
+        number = next((value for value in values if isinstance(value, int) and value > 0), None)
+        if number is not None:
+            facts[name] = number
+    defaults = {"hidden_size": hidden_size, "num_attention_heads": 1, "vocab_size": vocabulary}
+    return defaults | facts | {
+        "num_layers": num_layers, "seq_length": tokens,
+        "parameters": sum(parameter.numel() for parameter in root.parameters()),
+    }  # fmt: skip
+
+
+def head_size(root: nn.Module, model: dict[str, Any]) -> int:
+    """The number of features of an attention head; 0: not known."""
+    config = getattr(root, "config", None)
+    given = getattr(config, "head_dim", None) or getattr(config, "kv_channels", None)
+    if isinstance(given, int):
+        return given
+    return int(model["hidden_size"]) // int(model["num_attention_heads"]) if model["num_attention_heads"] > 1 else 0
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The model inside DistributedDataParallel, Float16Module and other wrappers with one `module`."""
+    while isinstance(inner := getattr(model, "module", None), nn.Module) and not list(model.parameters(recurse=False)):
+        model = inner
+    return getattr(model, "_orig_mod", model)

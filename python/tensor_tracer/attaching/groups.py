@@ -1,0 +1,88 @@
+"""The process groups of an attached run: its mesh, and groups that only the tracer uses."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch.distributed as dist
+from torch import nn
+
+from tensor_tracer.attaching.layouts import TensorAxis
+from tensor_tracer.errors import TensorTracerError
+
+
+@dataclass(frozen=True)
+class Groups:
+    """`tensor_ranks`: the global ranks of this rank's tensor-parallel group, in order."""
+
+    tensor_ranks: tuple[int, ...]
+    data_index: int
+    data_size: int
+    rank: int
+    control: Any = None  # gloo groups; None: one rank
+    tracer: Any = None
+    tensor: Any = None
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            "control_group": _name_of(self.control), "tracer_group": _name_of(self.tracer),
+            "tensor_group": _name_of(self.tensor),
+            "mesh": {"tensor": len(self.tensor_ranks), "data": self.data_size},
+            "coordinates": {"tensor": self.tensor_ranks.index(self.rank), "data": self.data_index},
+        }  # fmt: skip
+
+    def gather(self, value: Any) -> list[Any]:
+        """The value of each tensor-parallel rank. Collective over them."""
+        if self.tracer is None:
+            return [value]
+        values: list[Any] = [None] * len(self.tensor_ranks)
+        dist.all_gather_object(values, value, group=self.tracer)
+        return values
+
+    def destroy(self) -> None:
+        for group in (self.control, self.tracer, self.tensor):
+            if group is not None and dist.is_initialized():
+                dist.destroy_process_group(group)
+
+
+def make_groups(model: nn.Module, axis: TensorAxis, tensor_group: Any) -> Groups:
+    """`tensor_group`: the tensor-parallel group that the user gave; None: that of the model's DTensors.
+    Collective over all ranks."""
+    if not dist.is_available() or not dist.is_initialized():
+        _refuse_launched()
+        return Groups((0,), 0, 1, 0)
+    rank = dist.get_rank()
+    of_tensor = dist.get_process_group_ranks(tensor_group) if tensor_group is not None else _mesh_ranks(model, axis)
+    own = sorted(of_tensor or [rank])
+    every: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(every, own)
+    parts = sorted({tuple(one) for one in every})
+    if sorted(one for part in parts for one in part) != list(range(dist.get_world_size())):
+        message = f"the tensor-parallel groups {[list(part) for part in parts]} do not divide the ranks"
+        raise TensorTracerError("invalid_argument", message, "tensor_parallel_group", "give each rank its own group")
+    if dist.get_world_size() == 1:
+        return Groups((0,), 0, 1, 0)
+    control = dist.new_group(backend="gloo")
+    tracer = tensor = None
+    for part in parts:  # every rank makes every group, in the same order
+        made = [dist.new_group(list(part), backend="gloo") for _ in range(2)] if len(part) > 1 else [None, None]
+        if rank in part:
+            tracer, tensor = made
+    return Groups(tuple(own), parts.index(tuple(own)), len(parts), rank, control, tracer, tensor)
+
+
+def _mesh_ranks(model: nn.Module, axis: TensorAxis) -> list[int] | None:
+    mesh = axis.mesh_of(model)
+    return None if mesh is None else [int(rank) for rank in mesh.mesh.flatten()]
+
+
+def _refuse_launched() -> None:
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        message = "attach comes before torch.distributed.init_process_group"
+        raise TensorTracerError("not_initialized", message, "attach", "call attach after init_process_group")
+
+
+def _name_of(group: Any) -> str:
+    return "" if group is None else str(group.group_name)

@@ -1,0 +1,242 @@
+"""Makes the place table of a model from what the learner has seen.
+
+A place in a layer has the module's path after the layer, `mlp.down_proj.output`, and the layer's number,
+from 1. A place outside the layers has the whole path. Four places have the names that plans and the page
+know: InputTokens, Embedding (the input of the first layer), HiddenStates (the output of each layer), Logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from tensor_tracer.attaching.layouts import Layout
+from tensor_tracer.attaching.learning import Seen
+
+_kSame, _kSequenceFirst, _kFlat = 0, 1, 2
+_kFloats = {"torch.float32", "torch.float64", "torch.bfloat16", "torch.float16"}
+
+
+@dataclass
+class Site:
+    """A tensor of a module, and its place; a problem says why it is no place."""
+
+    seen: Seen
+    layer: int
+    path: str  # of the place
+    name: str = ""
+    problem: str = ""
+    layout: Layout = field(default_factory=Layout)
+    row: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The shape of a micro-batch."""
+
+    rows: int
+    tokens: int
+
+
+def find_layers(root: nn.Module, seen: Sequence[Seen]) -> dict[str, int]:
+    """The paths of the layers and their numbers, from 1: the largest list of modules of one class."""
+    ran = {one.path for one in seen}
+    best: tuple[int, dict[str, int]] = (0, {})
+    for path, module in root.named_modules():
+        if not isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential)):
+            continue
+        children = {f"{path}.{name}" if path else name: child for name, child in module.named_children()}
+        paths = [child for child in children if child in ran]
+        if not paths or len({type(child) for child in children.values()}) > 1:
+            continue
+        size = sum(parameter.numel() for child in children.values() for parameter in child.parameters())
+        if size > best[0]:
+            best = size, {child: number for number, child in enumerate(children, 1) if child in ran}
+    return best[1]
+
+
+def make_sites(seen: Sequence[Seen], layers: Mapping[str, int], batch: Batch, ranks: int) -> list[Site]:
+    sites = [_site_of(one, layers) for one in seen]
+    for site in sites:
+        site.layout = site.seen.layout
+        site.problem = _problem_of(site.seen)
+        if not site.problem:
+            _shape(site, batch, ranks)
+    _drop_uneven(sites)
+    return sites
+
+
+def _site_of(seen: Seen, layers: Mapping[str, int]) -> Site:
+    for layer_path, number in layers.items():
+        if seen.path == layer_path and seen.is_output:
+            return Site(seen, number, "output")
+        if seen.path.startswith(layer_path + "."):
+            return Site(seen, number, seen.name[len(layer_path) + 1 :])
+    return Site(seen, 0, seen.name)
+
+
+def _problem_of(seen: Seen) -> str:
+    if seen.calls > 1:
+        return f"the module runs {seen.calls} times in a forward"
+    if seen.layout.problem:
+        return seen.layout.problem
+    if str(seen.dtype) not in _kFloats:
+        return f"its dtype is {seen.dtype}"
+    return ""
+
+
+def _shape(site: Site, batch: Batch, ranks: int) -> None:
+    """Sets the row's dims, view and placement, or the problem."""
+    shape, layout = site.seen.shape, site.layout
+    tokens = (batch.tokens, batch.tokens // ranks)
+    if len(shape) == 3 and shape[0] == batch.rows and shape[1] in tokens:
+        view, dims = _kSame, ["batch", "sequence", "features"]
+    elif len(shape) == 3 and shape[1] == batch.rows and shape[0] in tokens:
+        view, dims = _kSequenceFirst, ["batch", "sequence", "features"]
+    elif len(shape) == 2 and shape[0] == batch.rows * batch.tokens:
+        view, dims = _kFlat, ["batch", "sequence", "features"]
+    elif len(shape) == 4 and shape[0] == batch.rows and shape[2:] == (batch.tokens, batch.tokens):
+        view, dims = _kSame, ["batch", "heads", "sequence", "keys"]
+    else:
+        site.problem = f"its shape {list(shape)} is not [batch, sequence, features]"
+        return
+    site.row = {"view": view, "dims": dims, "features": shape[-1]}
+    _place(site, view, ranks)
+    if "segments" not in site.row and shape[1 - view] != batch.tokens and len(shape) == 3:
+        site.problem = "a rank has a part of the sequence, and no source knows the layout"
+
+
+def _place(site: Site, view: int, ranks: int) -> None:
+    """The placement of the row's tensor, from the layout of the module's tensor."""
+    shape, layout, row = site.seen.shape, site.layout, site.row
+    if len(shape) == 4:
+        chunks = ranks if layout.dim in (1, -3) else 1
+        row |= {"dim": 1, "segments": [[shape[1] * chunks, chunks]]}
+        return
+    if layout.dim is None:
+        return
+    dim = layout.dim % len(shape)
+    if dim == len(shape) - 1:
+        sizes = layout.sizes or (shape[-1] * ranks,)
+        row |= {"dim": 2, "segments": [[size, ranks] for size in sizes], "features": sum(sizes)}
+    elif view != _kFlat and dim == (0 if view == _kSequenceFirst else 1):
+        row |= {"dim": 1, "segments": [[shape[dim] * ranks, ranks]]}
+    else:
+        site.problem = f"the layout {layout} is not supported"
+
+
+def _drop_uneven(sites: list[Site]) -> None:
+    """A place is the same in all its layers, which follow one another."""
+    first: dict[str, Site] = {}
+    for site in sites:
+        if site.problem or site.layer == 0:
+            continue
+        known = first.setdefault(site.path, site)
+        if known.row != site.row or str(known.layout) != str(site.layout):
+            site.problem = f"its shape differs from that in layer {known.layer}"
+    for path in first:
+        numbers = [site.layer for site in sites if site.path == path and site.layer and not site.problem]
+        if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+            for site in sites:
+                if site.path == path and site.layer:
+                    site.problem = site.problem or "the place exists in some layers only"
+
+
+def settle_layouts(sites: list[Site], of_ranks: Sequence[Sequence[tuple[tuple[int, ...], int, bool]]]) -> list[str]:
+    """Compares what the tensor-parallel ranks have seen: shape, bits, and whether all numbers are the same.
+    Decides the layouts that no source knows. Returns a message for each claim that is wrong."""
+    messages = []
+    for index, site in enumerate(sites):
+        mine = [seen[index] for seen in of_ranks]
+        others = [str(rank) for rank, one in enumerate(mine) if one[0] != mine[0][0]]
+        if others:
+            site.problem = site.problem or f"its shape on the tensor-parallel ranks {', '.join(others)} is another"
+        others = [str(rank) for rank, one in enumerate(mine) if one[1] != mine[0][1]]
+        if site.problem:
+            continue
+        if not site.layout.is_known:
+            if not others and not mine[0][2]:
+                site.layout = Layout(source="equal on all ranks when it was learned")
+        elif site.layout.dim is None and others:
+            site.problem = f"{site.layout.source} says that every rank has the whole, but the numbers of the "
+            site.problem += f"tensor-parallel ranks {', '.join(others)} differ from those of rank 0"
+            messages.append(f"{site.seen.name} is not traced: {site.problem}")
+    return messages
+
+
+def name_sites(sites: list[Site], layers: Mapping[str, int], names: Mapping[str, str], vocabulary: int) -> list[Site]:
+    """The sites that are places, named, in the order of the forward."""
+    places = [site for site in sites if not site.problem]
+    first_layer = next(iter(layers), "")
+    for site in places:
+        all_names = [site.seen.name, *site.seen.aliases]
+        full = f"layers[n].{site.path}" if site.layer else site.path
+        site.name = names.get(full, site.path)
+        if site.layer and site.path == "output":
+            site.name = "HiddenStates"
+        elif first_layer and f"{first_layer}.input" in all_names:
+            site.name = "Embedding"
+        elif "output" in all_names and site.row["features"] == vocabulary:
+            site.name = "Logits"
+    return places
+
+
+def describe(site: Site, head_size: int) -> dict[str, Any]:
+    """The site for the library (src/attach/places.h)."""
+    module = type(site.seen.module).__name__
+    what = "output" if site.seen.is_output else "input"
+    is_local = not site.layout.is_known
+    row = site.row | {
+        "layer": site.layer,
+        "name": site.name,
+        "path": site.path,
+        "text": f"{what} of {_without_number(site)} ({module})" + ("; values of tensor rank 0 only" if is_local else ""),
+        "dtype": str(site.seen.dtype).removeprefix("torch."),
+        "rank_local": is_local,
+        "in_programs": not is_local,
+        "writable": not is_local,
+        "vocabulary": site.name == "Logits",
+    }
+    if site.name == "HiddenStates":
+        row["flag"] = 7
+    if site.name == "Embedding":
+        row["hidden_state"] = 0
+    if head_size and row["features"] % head_size == 0 and site.layer and row["dims"][-1] == "features":
+        row["heads"] = site.path.rpartition(".")[0].rpartition(".")[2] in _kOfHeads
+    aliases = _aliases(site)
+    return row | {"aliases": aliases}
+
+
+_kOfHeads = {"q_proj", "k_proj", "v_proj", "wq", "wk", "wv"}
+
+
+def _without_number(site: Site) -> str:
+    parts = site.seen.path.split(".") if site.seen.path else ["the model"]
+    return ".".join("n" if site.layer and part.isdigit() else part for part in parts)
+
+
+def _aliases(site: Site) -> list[str]:
+    """Other names of the tensor, in the form of paths of places."""
+    found = []
+    prefix = ""
+    if site.layer:
+        own = site.seen.path
+        prefix = own if site.path == "output" else own[: len(own) - len(site.path.rpartition(".")[0])].rstrip(".")
+    for alias in site.seen.aliases:
+        if not site.layer:
+            found.append(alias)
+        elif alias.startswith(prefix + "."):
+            found.append(alias[len(prefix) + 1 :])
+    return found
+
+
+def tokens_row() -> dict[str, Any]:
+    return {
+        "layer": 0, "name": "InputTokens", "path": "tokens", "text": "token ids and positions", "dtype": "int64",
+        "flag": 8, "writable": False, "gradient": False, "dims": ["ids_positions", "batch", "sequence"],
+    }  # fmt: skip
+
+

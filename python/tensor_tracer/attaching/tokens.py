@@ -1,0 +1,25 @@
+"""Finds the token ids among the arguments of a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_kNames = ("input_ids", "tokens", "input", "idx", "x")
+
+
+def find_tokens(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
+    """The first integers of shape [batch, sequence]; None: the model gets none."""
+    named = [kwargs[name] for name in _kNames if name in kwargs]
+    for value in (*named, *args, *kwargs.values()):
+        if isinstance(value, Tensor) and value.dim() == 2 and value.dtype in (torch.int64, torch.int32):
+            return value.detach().to("cpu", torch.int64)
+    return None
+
+
+def text_size(model: nn.Module) -> int:
+    """The number of tokens that the model knows; 0: not known."""
+    sizes = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding)]
+    return max(sizes, default=0)

@@ -1,0 +1,50 @@
+"""Tensors that wrap this rank's numbers: DTensor, and the result of an asynchronous collective."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
+from torch.distributed.tensor import DTensor
+
+
+def is_wrapped(tensor: Tensor) -> bool:
+    return isinstance(tensor, (DTensor, AsyncCollectiveTensor))
+
+
+def local_of(tensor: Tensor) -> Tensor:
+    """This rank's numbers, detached from the graph if `tensor` is a wrapper. Waits for a collective."""
+    with torch.no_grad():
+        if isinstance(tensor, DTensor):
+            tensor = tensor.to_local()
+        if isinstance(tensor, AsyncCollectiveTensor):
+            tensor = tensor.trigger_wait()
+    return tensor
+
+
+def differentiable_local(tensor: Tensor) -> Tensor:
+    """This rank's numbers as a plain tensor in the autograd graph."""
+    if isinstance(tensor, DTensor):
+        tensor = tensor.to_local()
+    return tensor.clone() if isinstance(tensor, AsyncCollectiveTensor) else tensor
+
+
+def wrapped_like(local: Tensor, tensor: Tensor) -> Tensor:
+    """The local tensor in the wrapper of `tensor`."""
+    if not isinstance(tensor, DTensor):
+        return local
+    return DTensor.from_local(
+        local, tensor.device_mesh, tensor.placements, run_check=False, shape=tensor.shape, stride=tensor.stride()
+    )
+
+
+def register_wrappers() -> None:
+    """The library asks for the numbers of a wrapper, such as a gradient, by the operator to_local."""
+
+    def to_local(_mode: Any, _func: Any, _types: Any, args: tuple[Tensor], _kwargs: Any) -> Tensor:
+        return local_of(args[0])
+
+    for kind in (DTensor, AsyncCollectiveTensor):
+        torch.library.register_torch_dispatch("tensor_tracer::to_local", kind, to_local)

@@ -1,0 +1,95 @@
+#include "src/attach/forward.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "tensor_tracer/trace/intervention_hooks.h"
+#include "tensor_tracer/trace/tracer.h"
+
+namespace tt::attach {
+namespace {
+
+bool is_wrapper(const at::Tensor& tensor) {
+  return tensor.key_set().has(c10::DispatchKey::Python);
+}
+
+// The Python side defines this operator for the wrappers that it knows.
+at::Tensor to_local(const at::Tensor& tensor) {
+  if (!is_wrapper(tensor)) return tensor;
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("tensor_tracer::to_local", "")
+                             .typed<at::Tensor(const at::Tensor&)>();
+  return op.call(tensor);
+}
+
+at::Tensor ids_and_positions(const at::Tensor& tokens) {
+  return at::stack({tokens, at::arange(tokens.size(1), tokens.options()).expand_as(tokens)});
+}
+
+}  // namespace
+
+Forward::Forward(std::shared_ptr<const Places> places, trace::Tracer& tracer,
+                 trace::InterventionHooks* hooks, const trace::ForwardScope& scope,
+                 const at::Tensor& tokens)
+    : places_(std::move(places)), batch_(tokens.size(0)), pass_(tracer.begin(scope)) {
+  pass_.set_text({tokens, {}});
+  if (hooks != nullptr) programs_ = hooks->begin(scope, tokens);
+  if (is_idle()) return;
+  if (places_->tokens) {
+    const at::Tensor text = ids_and_positions(tokens);
+    if (programs_ != nullptr && programs_->acts_at(*places_->tokens))
+      programs_->at_point(*places_->tokens, text);
+    pass_.capture(*places_->tokens, text);
+  }
+  for (std::size_t site = 0; site < places_->sites.size(); ++site) {
+    const points::PlaceKey& place = places_->sites[site].place;
+    if (places_->tokens && place.index == places_->tokens->index) continue;
+    if ((pass_.armed() && tracer.wants(place, scope)) ||
+        (programs_ != nullptr && programs_->acts_at(place)))
+      wanted_.push_back(static_cast<std::int64_t>(site));
+  }
+}
+
+bool Forward::acts_at(std::int64_t site) const {
+  return programs_ != nullptr && programs_->acts_at(site_at(site).place);
+}
+
+at::Tensor Forward::apply(std::int64_t site, const at::Tensor& local) {
+  if (!acts_at(site)) return local;
+  const Site& at = site_at(site);
+  const at::Tensor row = as_row(local, at.view, batch_);
+  const at::Tensor changed = programs_->at_point(at.place, row);
+  return changed.is_same(row) ? local : as_module(changed, at.view, local);
+}
+
+void Forward::capture(std::int64_t site, const at::Tensor& output, const at::Tensor& local) {
+  if (!pass_.armed()) return;
+  const Site& at = site_at(site);
+  if (at.view == View::kSame && output.is_same(local)) {
+    pass_.capture(at.place, local);
+    return;
+  }
+  const at::Tensor row = as_row(local.detach(), at.view, batch_);
+  if (pass_.rows_wanted(at.place, batch_) > 0)
+    pass_.capture_derived(at.place, row.sizes(), row.scalar_type(), [&row] { return row; });
+  if (pass_.rows_wanted(at.place, batch_, /*gradient=*/true) > 0) {
+    pass_.capture_derived_gradient(
+        at.place, {.sizes = row.sizes().vec(),
+                   .dtype = row.scalar_type(),
+                   .from = output,
+                   .make = [view = at.view, batch = batch_](const at::Tensor& gradient) {
+                     return as_row(to_local(gradient), view, batch);
+                   }});
+  }
+}
+
+void Forward::end_forward() { pass_.end_forward(); }
+
+void Forward::end() {
+  pass_.end_forward();
+  pass_.end_backward();
+  pass_.finish();
+  if (programs_ != nullptr) programs_->end();
+}
+
+}  // namespace tt::attach

@@ -1,0 +1,199 @@
+#include "src/attach/run.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tensor_tracer/base/hash.h"
+#include "tensor_tracer/base/overloaded.h"
+#include "tensor_tracer/comm/c10d_group.h"
+#include "tensor_tracer/comm/collectives.h"
+#include "tensor_tracer/intervene/engine.h"
+#include "tensor_tracer/trace/plan_cost.h"
+
+namespace tt::attach {
+namespace {
+
+using nlohmann::json;
+
+comm::ProcessGroup group_named(const std::string& name) {
+  return name.empty() ? comm::ProcessGroup() : comm::c10d_group(name);
+}
+
+template <typename T>
+T value_or_throw(base::Result<T> result) {
+  if (!result) throw AttachError(result.error());
+  return std::move(result).value();
+}
+
+at::ScalarType dtype_of(const std::string& name) {
+  if (name == "bfloat16") return at::kBFloat16;
+  if (name == "float16") return at::kHalf;
+  return name == "float64" ? at::kDouble : at::kFloat;
+}
+
+base::Result<json> no_preview(const json&, const trace::FileContents&, std::int64_t) {
+  return base::Error{"not_allowed", "a run of another trainer has no previews", "",
+                     "apply the program to one step with `steps` in when(...)"};
+}
+
+}  // namespace
+
+Run::Run(Settings settings)
+    : settings_(std::move(settings)),
+      control_group_(group_named(settings_.control_group)),
+      tracer_group_(group_named(settings_.tracer_group)),
+      tensor_group_(group_named(settings_.tensor_group)) {
+  if (!settings_.has_hub) return;
+  hub_ = std::make_unique<control::HubSession>(
+      value_or_throw(control::HubSession::start(settings_.hub)));
+}
+
+Run::~Run() = default;
+
+void Run::learn(const json& description, const json& plan) {
+  check_agreement(description.at("places").dump());
+  places_ = std::make_shared<const Places>(read_places(description.at("places")));
+  set_contexts(description.at("step"));
+  hooks_ = intervene::make_engine(program_context_, tensor_group_, control_group_);
+  trace::Plan first = first_plan(plan);
+  if (hub_ != nullptr) connect(description.at("facts"), first);
+  tracer_.emplace(
+      plan_context_,
+      trace::TracerIdentity{hub_ != nullptr ? hub_->run_id() : 0, settings_.coordinates},
+      tracer_group_, sink());
+  control_.emplace(control_group_, hub_ != nullptr ? &hub_->client() : nullptr, sink(), *tracer_,
+                   hooks_.get(), no_preview);
+  if (control_group_.rank() == 0) control_->begin_with(std::move(first));
+}
+
+// The ranks must find the same places, because rank 0 alone reads plans and programs.
+void Run::check_agreement(const std::string& description) const {
+  const auto options = at::device(at::kCPU).dtype(at::kLong);
+  const auto hash = static_cast<std::int64_t>(base::hash_of(description));
+  at::Tensor all = at::empty({control_group_.size()}, options);
+  control_group_.all_gather(at::full({1}, hash, options), all);
+  std::string others;
+  for (int rank = 1; rank < control_group_.size(); ++rank) {
+    if (all[rank].equal(all[0])) continue;
+    others += (others.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  if (others.empty()) return;
+  throw AttachError({"invalid_argument",
+                     "the ranks " + others + " have other modules, shapes or layouts than rank 0",
+                     "model", "give every rank the same model and batches of the same shape"});
+}
+
+void Run::set_contexts(const json& step) {
+  const auto hidden_size = step.at("hidden_size").get<std::int64_t>();
+  if (!settings_.vectors.empty()) {
+    vectors_ = std::make_unique<checkpoint::VectorDirectory>(
+        settings_.vectors, places_->table->num_layers(), hidden_size);
+  }
+  plan_context_.places = places_->table;
+  plan_context_.tensor_ranks = tracer_group_.size();
+  plan_context_.micro_batches = step.at("micro_batches");
+  plan_context_.micro_batch_size = step.at("micro_batch_size");
+  plan_context_.seq_length = step.at("seq_length");
+  plan_context_.vectors = vectors_.get();
+  program_context_.model.places = places_->table;
+  program_context_.model.prompt_sets = plan_context_.prompt_sets;
+  program_context_.vectors = vectors_.get();
+  program_context_.tensor_ranks = tensor_group_.size();
+  program_context_.tensor_rank = tensor_group_.rank();
+  program_context_.micro_batch_size = plan_context_.micro_batch_size;
+  program_context_.micro_batches = plan_context_.micro_batches;
+  program_context_.seq_length = plan_context_.seq_length;
+  program_context_.head_size = step.at("head_size");
+  program_context_.dtype = dtype_of(step.at("dtype"));
+  program_context_.seed = step.value("seed", std::uint64_t{0});
+}
+
+// A wrong plan is an error on every rank, so that no rank waits for another.
+trace::Plan Run::first_plan(const json& plan) const {
+  auto read = read_plan(plan);
+  json failure;
+  if (!read) {
+    const base::Error& error = read.error();
+    failure = {error.code, error.message, error.where, error.remedy};
+  }
+  std::string text = failure.dump();
+  comm::broadcast_text(control_group_, text, 0);
+  failure = json::parse(text);
+  if (!failure.is_null()) throw AttachError({failure[0], failure[1], failure[2], failure[3]});
+  return std::move(read).value();
+}
+
+base::Result<trace::Plan> Run::read_plan(const json& plan) const {
+  if (control_group_.rank() != 0) return trace::Plan();
+  if (plan.is_null() && !places_->table->find("HiddenStates"))
+    return trace::Plan{.number = 1, .entries = {}};
+  return trace::parse_plan(plan.is_null() ? trace::default_plan(plan_context_) : plan,
+                           plan_context_, 1);
+}
+
+void Run::connect(json facts, const trace::Plan& plan) {
+  facts.update(hub_->facts());
+  facts["mesh"] = {{"tensor", settings_.shape.tensor},
+                   {"pipeline", settings_.shape.pipeline},
+                   {"data", settings_.shape.data}};
+  facts["points"] = places_->table->to_json();
+  facts["program_places"] = places_->table->program_places();
+  facts["prompt_sets"] = json::array();
+  facts["vectors"] = vectors_ != nullptr ? json(vectors_->names()) : json::array();
+  facts["plan"] = trace::to_json(plan, plan_context_);
+  facts["interventions"] = hooks_->describe(settings_.first_step)["programs"];
+  hub_->connect(std::move(facts), [this](const auto& request) { return check(request); });
+}
+
+base::Result<json> Run::check(const protocol::TrainerRequest& request) const {
+  return std::visit(
+      base::Overloaded{[&](const protocol::CheckPlan& body) {
+                         return trace::check_plan(body.plan, plan_context_, {});
+                       },
+                       [&](const protocol::CheckProgram& body) {
+                         return intervene::check_program(body.program, program_context_);
+                       },
+                       [](const auto& other) -> base::Result<json> {
+                         return protocol::unknown_method(other.kRow.method);
+                       }},
+      request);
+}
+
+bool Run::before_step(std::int64_t step) { return control_->before_step(step); }
+
+std::unique_ptr<Forward> Run::begin(const trace::ForwardScope& scope, const at::Tensor& tokens) {
+  return std::make_unique<Forward>(places_, *tracer_, hooks_.get(), scope, tokens);
+}
+
+void Run::end_step(std::int64_t step) {
+  const auto report = hooks_->report(step);
+  const auto saved = hooks_->take_saved();
+  for (const json& one : saved) send_event("saved", one);
+  if (report) send_event("applied", *report);
+}
+
+void Run::send_event(const std::string& event, json params) {
+  if (hub_ != nullptr && hub_->is_connected())
+    hub_->client().send_event(event, std::move(params));
+}
+
+json Run::apply_program(const json& program, std::int64_t next_step) {
+  return value_or_throw(hooks_->request(
+      protocol::ApplyProgram{
+          .name = program.at("name"), .program = program.at("program"), .keep = true},
+      next_step));
+}
+
+void Run::finish(std::int64_t last_step) {
+  if (control_) control_->finish(last_step);
+  if (hub_ != nullptr) hub_->finish();
+  control_.reset();
+  tracer_.reset();
+  hooks_ = nullptr;
+  hub_ = nullptr;
+  control_group_ = tracer_group_ = tensor_group_ = comm::ProcessGroup();
+}
+
+}  // namespace tt::attach

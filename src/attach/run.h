@@ -1,0 +1,93 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "src/attach/forward.h"
+#include "src/attach/places.h"
+#include "src/attach/settings.h"
+#include "tensor_tracer/checkpoint/vector_directory.h"
+#include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/control/hub_session.h"
+#include "tensor_tracer/control/run_control.h"
+#include "tensor_tracer/intervene/context.h"
+#include "tensor_tracer/trace/tracer.h"
+
+namespace tt::attach {
+
+/// An error for the person who wrote the training script.
+class AttachError : public std::runtime_error {
+ public:
+  explicit AttachError(base::Error error)
+      : std::runtime_error(to_string(error)), error_(std::move(error)) {}
+  const base::Error& error() const { return error_; }
+
+ private:
+  base::Error error_;
+};
+
+/// The tracer of one rank inside somebody else's training. First it only has a hub; learn() gives
+/// it the places of the model, and from then on it traces. Every rank makes the same calls in the
+/// same order. Throws AttachError for wrong input, comm::CommError. Thread: the thread that runs the step.
+class Run {
+ public:
+  /// Starts the hub and takes the groups.
+  explicit Run(Settings settings);
+  ~Run();
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  /// The hub's addresses; null on other ranks, and without a hub.
+  const link::HubInfo* hub() const { return hub_ ? &hub_->info() : nullptr; }
+
+  /// Sets the places, and the facts of the run that the model decides. `description`: the places,
+  /// the numbers of a step, the facts; `plan`: on global rank 0 the first plan, null: the default
+  /// plan. Collective over all ranks.
+  void learn(const nlohmann::json& description, const nlohmann::json& plan);
+  bool has_learned() const { return tracer_.has_value(); }
+
+  /// As control::RunControl::before_step(). REQUIRES: has_learned(). Collective over all ranks.
+  bool before_step(std::int64_t step);
+  /// REQUIRES: has_learned(). Arguments as of Forward.
+  std::unique_ptr<Forward> begin(const trace::ForwardScope& scope, const at::Tensor& tokens);
+  /// Sends the reports of programs. Collective over all ranks.
+  void end_step(std::int64_t step);
+  void send_event(const std::string& event, nlohmann::json params);
+  /// Global rank 0: puts a program in force from the next step on. Returns its description.
+  nlohmann::json apply_program(const nlohmann::json& program, std::int64_t next_step);
+  /// CPU seconds in the tracer so far.
+  double tracer_seconds() const { return tracer_ ? tracer_->seconds().all : 0.0; }
+  /// The file of the recording; empty: none.
+  std::string recording() const { return hub_ ? hub_->recording() : ""; }
+  /// Ends the connection to the hub, which then ends, and lets go of the groups.
+  void finish(std::int64_t last_step);
+
+ private:
+  void check_agreement(const std::string& description) const;
+  void set_contexts(const nlohmann::json& step);
+  void connect(nlohmann::json facts, const trace::Plan& plan);
+  trace::Plan first_plan(const nlohmann::json& plan) const;
+  base::Result<trace::Plan> read_plan(const nlohmann::json& plan) const;
+  base::Result<nlohmann::json> check(const protocol::TrainerRequest& request) const;
+  trace::TraceSink* sink() const { return hub_ ? &hub_->client() : nullptr; }
+
+  const Settings settings_;
+  comm::ProcessGroup control_group_, tracer_group_, tensor_group_;
+  std::unique_ptr<control::HubSession> hub_;  // null: no hub, or not global rank 0
+  std::unique_ptr<checkpoint::VectorDirectory> vectors_;
+  std::shared_ptr<const Places> places_;
+  trace::PlanContext plan_context_;
+  intervene::Context program_context_;
+  std::unique_ptr<trace::InterventionHooks> hooks_;
+  std::optional<trace::Tracer> tracer_;
+  std::optional<control::RunControl> control_;
+};
+
+}  // namespace tt::attach

@@ -1,0 +1,213 @@
+"""A training of a small model that test_attach.py starts, by itself or by torchrun.
+
+The tracer is attached or not. Hooks of this file, which know nothing of the tracer, keep what each module
+returned on this rank and its gradient; rank r writes them to OUT/rank<r>.pt, with losses and weights.
+
+    python attached_training.py OUT '{"model": "llama", "wrap": "tp", "attach": {…}, …}'
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
+from torch.distributed.tensor import DTensor
+
+TOKENS, VOCABULARY, ROWS = 12, 61, 4  # ROWS: of the batch of all replicas
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(32)
+        self.up = nn.Linear(32, 64)
+        self.down = nn.Linear(64, 32)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return hidden + self.down(torch.tanh(self.up(self.norm(hidden))))
+
+
+class Plain(nn.Module):
+    """A model that no library knows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, 32)
+        self.blocks = nn.ModuleList(Block() for _ in range(3))
+        self.head = nn.Linear(32, VOCABULARY)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        hidden = self.embedding(ids)
+        for block in self.blocks:
+            hidden = block(hidden)
+        return self.head(hidden)
+
+
+def make_model(kind: str, wrap: str) -> nn.Module:
+    torch.manual_seed(7)
+    if kind == "plain":
+        return Plain()
+    from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+    if kind == "gpt2":
+        return GPT2LMHeadModel(
+            GPT2Config(n_embd=32, n_layer=3, n_head=4, n_positions=TOKENS, vocab_size=VOCABULARY,
+                       resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+        )  # fmt: skip
+    config = LlamaConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
+                         num_key_value_heads=2, vocab_size=VOCABULARY, max_position_embeddings=TOKENS)  # fmt: skip
+    model = LlamaForCausalLM(config)
+    if "tp" not in wrap:
+        return model
+    folder = Path(sys.argv[1]) / "model"
+    if dist.get_rank() == 0:
+        model.save_pretrained(folder)
+    dist.barrier()
+    return LlamaForCausalLM.from_pretrained(folder, tp_plan="auto")
+
+
+def wrapped(model: nn.Module, wrap: str) -> nn.Module:
+    if wrap == "ddp":
+        return nn.parallel.DistributedDataParallel(model)
+    if wrap == "fsdp":
+        from torch.distributed.fsdp import fully_shard
+
+        layers = next(one for one in model.modules() if isinstance(one, nn.ModuleList))
+        for layer in layers:
+            fully_shard(layer)
+        fully_shard(model)
+        assert all(isinstance(one, DTensor) for one in model.parameters())
+    return model
+
+
+def numbers_of(tensor: Tensor) -> Tensor:
+    """The whole of a DTensor; this rank's numbers of any other tensor."""
+    with torch.no_grad():
+        tensor = tensor.detach()
+        if isinstance(tensor, DTensor):
+            tensor = tensor.full_tensor()
+        if isinstance(tensor, AsyncCollectiveTensor):
+            tensor = tensor.trigger_wait()
+        return tensor.clone()
+
+
+def first_of(output: Any) -> Any:
+    if isinstance(output, Tensor):
+        return output
+    return output[0] if isinstance(output, tuple) else next(iter(output.values()))
+
+
+class Witness:
+    """Keeps the first tensor of each module's output and its gradient, by step and micro-batch."""
+
+    def __init__(self, root: nn.Module) -> None:
+        self.values: dict[tuple[int, int, str], Tensor] = {}
+        self.gradients: dict[tuple[int, int, str], Tensor] = {}
+        self.step = 0
+        self.micro_batch = 0
+        for path, module in root.named_modules():
+            module.register_forward_hook(self._hook(path))
+
+    def _hook(self, path: str) -> Any:
+        def hook(_module: nn.Module, _args: Any, output: Any) -> None:
+            tensor = first_of(output)
+            key = self.step, self.micro_batch, path
+            if not isinstance(tensor, Tensor) or key in self.values:
+                return
+            self.values[key] = numbers_of(tensor)
+            if tensor.requires_grad:
+                tensor.register_hook(lambda gradient: self.gradients.__setitem__(key, numbers_of(gradient)))
+
+        return hook
+
+
+def batch_of(step: int, micro_batch: int, options: dict[str, Any], rank: int, ranks: int) -> Tensor:
+    """The rows of this replica: those of all replicas together are the same at any number of replicas."""
+    generator = torch.Generator().manual_seed(1000 * step + micro_batch)
+    ids = torch.randint(0, VOCABULARY, (ROWS, TOKENS), generator=generator)
+    if "tp" in options["wrap"]:
+        return ids
+    rows = ROWS // ranks
+    return ids[rank * rows : (rank + 1) * rows]
+
+
+def loss_of(model: nn.Module, ids: Tensor) -> Tensor:
+    logits = model(ids)
+    logits = logits if isinstance(logits, Tensor) else logits.logits
+    if isinstance(logits, DTensor):
+        logits = logits.full_tensor()
+    return nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+
+
+def train(model: nn.Module, optimizer: torch.optim.Optimizer, run: Any, witness: Witness, options: dict[str, Any],
+          rank: int, ranks: int) -> list[float]:  # fmt: skip
+    import tensor_tracer as tt
+
+    losses = []
+    program = options.get("program")
+    for step in range(1, options["steps"] + 1):
+        if run is not None and program and step == options.get("program_from", 2):
+            run.intervene(program)
+        witness.step = step
+        try:
+            with run.step() if run is not None else contextlib.nullcontext():
+                total = 0.0
+                for micro_batch in range(options["micro_batches"]):
+                    witness.micro_batch = micro_batch
+                    loss = loss_of(model, batch_of(step, micro_batch, options, rank, ranks))
+                    (loss / options["micro_batches"]).backward()
+                    total += float(loss.detach())
+                optimizer.step()
+                optimizer.zero_grad()
+        except tt.RunStopped:
+            break
+        losses.append(total)
+        if run is not None:
+            run.log(loss=total, lr=optimizer.param_groups[0]["lr"])
+        if run is not None and step == options.get("detach_after"):
+            run.detach()
+            run = None
+        if options.get("evaluates"):
+            model.eval()
+            with torch.no_grad():
+                loss_of(model, batch_of(step + 500, 0, options, rank, ranks))
+            model.train()
+    if run is not None:
+        Path(sys.argv[1], f"points{rank}.json").write_text(json.dumps(run.points()))
+        run.detach()
+    return losses
+
+
+def main() -> None:
+    out, options = Path(sys.argv[1]), json.loads(sys.argv[2])
+    torch.set_num_threads(1)
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    if ranks > 1:
+        dist.init_process_group("gloo")
+    rank = dist.get_rank() if ranks > 1 else 0
+    model = wrapped(make_model(options["model"], options["wrap"]), options["wrap"])
+    inner = model.module if options["wrap"] == "ddp" else model
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=False)
+    run = None
+    if options.get("attach") is not None:
+        import tensor_tracer as tt
+
+        run = tt.attach(model, **options["attach"])
+    witness = Witness(inner)
+    losses = train(model, optimizer, run, witness, options, rank, ranks)
+    torch.save({"losses": losses, "values": witness.values, "gradients": witness.gradients}, out / f"rank{rank}.pt")
+    del optimizer, run, witness, inner, model  # the reducer of DDP must go before its group
+    if ranks > 1:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
