@@ -21,11 +21,11 @@ auto with_errors(const Body& body) {
     return body();
   } catch (const AttachError& error) {
     const base::Error& one = error.error();
-    throw std::runtime_error(json{{"code", one.code},
-                                  {"message", one.message},
-                                  {"where", one.where},
-                                  {"remedy", one.remedy}}
-                                 .dump());
+    throw std::runtime_error(json{
+        {"code", one.code},
+        {"message", one.message},
+        {"where", one.where},
+        {"remedy", one.remedy}}.dump());
   }
 }
 
@@ -65,46 +65,51 @@ std::string hub_of(const RunPointer& run) {
 }
 
 void learn(const RunPointer& run, const std::string& description, const std::string& plan) {
-  with_errors([&] {
-    (**run).learn(json::parse(description), plan.empty() ? json() : json::parse(plan));
-  });
+  with_errors(
+      [&] { (**run).learn(json::parse(description), plan.empty() ? json() : json::parse(plan)); });
 }
 
 ForwardPointer begin(const RunPointer& run, const std::vector<std::int64_t>& scope, bool is_eval,
                      const at::Tensor& tokens) {
-  const trace::ForwardScope about{
-      .step = scope.at(0),
-      .micro_batch = scope.at(1),
-      .first_row = scope.at(2),
-      .phase = is_eval ? trace::Phase::kEval : trace::Phase::kTrain,
-      .batch = scope.at(3),
-      .recomputes = !is_eval};
+  const trace::ForwardScope about{.step = scope.at(0),
+                                  .micro_batch = scope.at(1),
+                                  .first_row = scope.at(2),
+                                  .phase = is_eval ? trace::Phase::kEval : trace::Phase::kTrain,
+                                  .batch = scope.at(3),
+                                  .recomputes = !is_eval};
   return c10::make_intrusive<BoundForward>((**run).begin(about, tokens));
 }
 
 std::string apply_program(const RunPointer& run, const std::string& program,
                           std::int64_t next_step) {
-  return with_errors(
-      [&] { return (**run).apply_program(json::parse(program), next_step).dump(); });
+  return with_errors([&] { return (**run).apply_program(json::parse(program), next_step).dump(); });
 }
 
 TORCH_LIBRARY(tensor_tracer, library) {
   library.def("to_local(Tensor(a) x) -> Tensor(a)");
   library.class_<BoundForward>("Forward")
-      .def("is_idle", [](const ForwardPointer& one) { return (**one).is_idle(); })
-      .def("has_programs", [](const ForwardPointer& one) { return (**one).has_programs(); })
-      .def("skips",
-           [](const ForwardPointer& one, std::int64_t layer) { return (**one).skips(layer); })
-      .def("wanted", [](const ForwardPointer& one) { return (**one).wanted(); })
-      .def("acts_at",
-           [](const ForwardPointer& one, std::int64_t site) { return (**one).acts_at(site); })
-      .def("apply", [](const ForwardPointer& one, std::int64_t site,
-                       const at::Tensor& local) { return (**one).apply(site, local); })
-      .def("capture",
-           [](const ForwardPointer& one, std::int64_t site, const at::Tensor& output,
-              const at::Tensor& local) { (**one).capture(site, output, local); })
-      .def("end_forward", [](const ForwardPointer& one) { (**one).end_forward(); })
-      .def("end", [](const ForwardPointer& one) { (**one).end(); });
+      .def(
+          "is_idle", [](const ForwardPointer& one) { return (**one).is_idle(); })
+      .def(
+          "has_programs", [](const ForwardPointer& one) { return (**one).has_programs(); })
+      .def(
+          "skips",
+          [](const ForwardPointer& one, std::int64_t layer) { return (**one).skips(layer); })
+      .def(
+          "wanted", [](const ForwardPointer& one) { return (**one).wanted(); })
+      .def(
+          "acts_at",
+          [](const ForwardPointer& one, std::int64_t site) { return (**one).acts_at(site); })
+      .def(
+          "apply", [](const ForwardPointer& one, std::int64_t site,
+                      const at::Tensor& local) { return (**one).apply(site, local); })
+      .def(
+          "capture", [](const ForwardPointer& one, std::int64_t site, const at::Tensor& output,
+                        const at::Tensor& local) { (**one).capture(site, output, local); })
+      .def(
+          "end_forward", [](const ForwardPointer& one) { (**one).end_forward(); })
+      .def(
+          "end", [](const ForwardPointer& one) { (**one).end(); });
   library.class_<BoundRun>("Run")
       .def(torch::init<const std::string&>())
       .def("hub", hub_of)
@@ -112,19 +117,19 @@ TORCH_LIBRARY(tensor_tracer, library) {
       .def("before_step",
            [](const RunPointer& run, std::int64_t step) { return (**run).before_step(step); })
       .def("begin", begin)
-      .def("end_step",
-           [](const RunPointer& run, std::int64_t step) { (**run).end_step(step); })
-      .def("send_event", [](const RunPointer& run, const std::string& event,
-                            const std::string& params) {
-        (**run).send_event(event, json::parse(params));
-      })
+      .def("end_step", [](const RunPointer& run, std::int64_t step) { (**run).end_step(step); })
+      .def("send_event",
+           [](const RunPointer& run, const std::string& event, const std::string& params) {
+             (**run).send_event(event, json::parse(params));
+           })
       .def("apply_program", apply_program)
       .def("tracer_seconds", [](const RunPointer& run) { return (**run).tracer_seconds(); })
       .def("finish", [](const RunPointer& run, std::int64_t step) { (**run).finish(step); });
 }
 
 TORCH_LIBRARY_IMPL(tensor_tracer, CompositeExplicitAutograd, library) {
-  library.impl("to_local", [](const at::Tensor& x) { return x; });
+  library.impl(
+      "to_local", [](const at::Tensor& x) { return x; });
 }
 
 }  // namespace

@@ -9,9 +9,7 @@
 namespace tt::attach {
 namespace {
 
-bool is_wrapper(const at::Tensor& tensor) {
-  return tensor.key_set().has(c10::DispatchKey::Python);
-}
+bool is_wrapper(const at::Tensor& tensor) { return tensor.key_set().has(c10::DispatchKey::Python); }
 
 // The Python side defines this operator for the wrappers that it knows.
 at::Tensor to_local(const at::Tensor& tensor) {
@@ -77,9 +75,10 @@ void Forward::capture(std::int64_t site, const at::Tensor& output, const at::Ten
         at.place, {.sizes = row.sizes().vec(),
                    .dtype = row.scalar_type(),
                    .from = output,
-                   .make = [view = at.view, batch = batch_](const at::Tensor& gradient) {
-                     return as_row(to_local(gradient), view, batch);
-                   }});
+                   .make =
+                       [view = at.view, batch = batch_](const at::Tensor& gradient) {
+                         return as_row(to_local(gradient), view, batch);
+                       }});
   }
 }
 

@@ -42,7 +42,9 @@ class Forward {
   bool has_programs() const { return programs_ != nullptr; }
   /// True if programs skip this layer, from 1: its output is its input. Collective along the tensor
   /// axis.
-  bool skips(std::int64_t layer) { return programs_ != nullptr && programs_->skips(static_cast<int>(layer)); }
+  bool skips(std::int64_t layer) {
+    return programs_ != nullptr && programs_->skips(static_cast<int>(layer));
+  }
   /// Captures the site's value and watches its gradient. `local` holds the numbers of this rank.
   /// `output` is the tensor in the autograd graph: `local` itself, or a wrapper of it such as a
   /// DTensor.
@@ -55,7 +57,9 @@ class Forward {
   void end();
 
  private:
-  const Site& site_at(std::int64_t site) const { return places_->sites.at(static_cast<std::size_t>(site)); }
+  const Site& site_at(std::int64_t site) const {
+    return places_->sites.at(static_cast<std::size_t>(site));
+  }
 
   const std::shared_ptr<const Places> places_;
   const std::int64_t batch_;

@@ -148,17 +148,17 @@ void Run::connect(json facts, const trace::Plan& plan) {
 }
 
 base::Result<json> Run::check(const protocol::TrainerRequest& request) const {
-  return std::visit(
-      base::Overloaded{[&](const protocol::CheckPlan& body) {
-                         return trace::check_plan(body.plan, plan_context_, {});
-                       },
-                       [&](const protocol::CheckProgram& body) {
-                         return intervene::check_program(body.program, program_context_);
-                       },
-                       [](const auto& other) -> base::Result<json> {
-                         return protocol::unknown_method(other.kRow.method);
-                       }},
-      request);
+  return std::visit(base::Overloaded{[&](const protocol::CheckPlan& body) {
+                                       return trace::check_plan(body.plan, plan_context_, {});
+                                     },
+                                     [&](const protocol::CheckProgram& body) {
+                                       return intervene::check_program(body.program,
+                                                                       program_context_);
+                                     },
+                                     [](const auto& other) -> base::Result<json> {
+                                       return protocol::unknown_method(other.kRow.method);
+                                     }},
+                    request);
 }
 
 bool Run::before_step(std::int64_t step) { return control_->before_step(step); }
@@ -175,8 +175,7 @@ void Run::end_step(std::int64_t step) {
 }
 
 void Run::send_event(const std::string& event, json params) {
-  if (hub_ != nullptr && hub_->is_connected())
-    hub_->client().send_event(event, std::move(params));
+  if (hub_ != nullptr && hub_->is_connected()) hub_->client().send_event(event, std::move(params));
 }
 
 json Run::apply_program(const json& program, std::int64_t next_step) {

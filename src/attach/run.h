@@ -35,7 +35,8 @@ class AttachError : public std::runtime_error {
 
 /// The tracer of one rank inside somebody else's training. First it only has a hub; learn() gives
 /// it the places of the model, and from then on it traces. Every rank makes the same calls in the
-/// same order. Throws AttachError for wrong input, comm::CommError. Thread: the thread that runs the step.
+/// same order. Throws AttachError for wrong input, comm::CommError. Thread: the thread that runs
+/// the step.
 class Run {
  public:
   /// Starts the hub and takes the groups.

@@ -19,7 +19,7 @@ struct Settings {
   mesh::Coordinates coordinates;
   bool has_hub = false;  // on global rank 0, if the run has a page or a recording
   control::HubSessionOptions hub = {};
-  std::string vectors;         // folder of direction vectors; empty: none
+  std::string vectors;          // folder of direction vectors; empty: none
   std::int64_t first_step = 1;  // the number of the first step
 };
 

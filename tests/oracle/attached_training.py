@@ -22,6 +22,7 @@ from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.tensor import DTensor
 
 TOKENS, VOCABULARY, ROWS = 12, 61, 4  # ROWS: of the batch of all replicas
+EVALUATION = 99  # the number of the evaluation's forward
 
 
 class Block(nn.Module):
@@ -147,6 +148,25 @@ def loss_of(model: nn.Module, ids: Tensor) -> Tensor:
     return nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
 
 
+def scale_by_hooks(root: nn.Module, scale: dict[str, Any], witness: Witness) -> None:
+    """What a program does, by PyTorch's own means: from a step on, the module's output or input is multiplied."""
+    module = root.get_submodule(scale["module"])
+
+    def scaled(value: Any) -> Any:
+        if witness.step < scale["from"]:
+            return None
+        return value * scale["factor"] if isinstance(value, Tensor) else (value[0] * scale["factor"], *value[1:])
+
+    if scale.get("input"):
+        module.register_forward_pre_hook(lambda _module, args: scaled(args))
+    else:
+        module.register_forward_hook(lambda _module, _args, output: scaled(output))
+
+
+def hooks_of(model: nn.Module) -> int:
+    return sum(len(one._forward_hooks) + len(one._forward_pre_hooks) for one in model.modules())
+
+
 def train(model: nn.Module, optimizer: torch.optim.Optimizer, run: Any, witness: Witness, options: dict[str, Any],
           rank: int, ranks: int) -> list[float]:  # fmt: skip
     import tensor_tracer as tt
@@ -174,8 +194,10 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, run: Any, witness:
             run.log(loss=total, lr=optimizer.param_groups[0]["lr"])
         if run is not None and step == options.get("detach_after"):
             run.detach()
+            assert hooks_of(model) == options["hooks"], "hooks are left"
             run = None
         if options.get("evaluates"):
+            witness.micro_batch = EVALUATION
             model.eval()
             with torch.no_grad():
                 loss_of(model, batch_of(step + 500, 0, options, rank, ranks))
@@ -197,11 +219,14 @@ def main() -> None:
     inner = model.module if options["wrap"] == "ddp" else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=False)
     run = None
+    witness = Witness(inner)
+    if scale := options.get("scale"):
+        scale_by_hooks(inner, scale, witness)
+    options["hooks"] = hooks_of(model)
     if options.get("attach") is not None:
         import tensor_tracer as tt
 
         run = tt.attach(model, **options["attach"])
-    witness = Witness(inner)
     losses = train(model, optimizer, run, witness, options, rank, ranks)
     torch.save({"losses": losses, "values": witness.values, "gradients": witness.gradients}, out / f"rank{rank}.pt")
     del optimizer, run, witness, inner, model  # the reducer of DDP must go before its group

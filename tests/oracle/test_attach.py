@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from attached_training import EVALUATION
 from program import REPOSITORY, environment
 from tensor_tracer import open_recording
 from tensor_tracer.record import Record
 
-SCRIPT = Path(__file__).with_name("attached_training.py")
+FOLDER = Path(__file__).parent
 EVERYTHING = {
     "entries": [
         {"point": "*", "rows": 0, "compressor": {"kind": "none"}},
@@ -58,14 +59,16 @@ class Training:
         return torch.cat(parts, dim=-1).float().numpy()
 
 
-def train(folder: Path, ranks: int = 1, plan: Any = EVERYTHING, **options: Any) -> Training:
+def train(
+    folder: Path, ranks: int = 1, plan: Any = EVERYTHING, script: str = "attached_training.py", **options: Any
+) -> Training:
     folder.mkdir(parents=True, exist_ok=True)
     asked = {"model": "plain", "wrap": "none", "steps": 4, "micro_batches": 1} | options
     if plan is not None:
         attach = {"port": 0, "run_dir": str(folder / "run"), "record": str(folder / "record"), "plan": plan}
         asked["attach"] = attach | asked.get("attach", {})
     launcher = [] if ranks == 1 else ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    line = [sys.executable, *launcher, str(SCRIPT), str(folder), json.dumps(asked)]
+    line = [sys.executable, *launcher, str(FOLDER / script), str(folder), json.dumps(asked)]
     done = subprocess.run(line, env=attach_environment(), capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     files = [torch.load(folder / f"rank{rank}.pt", weights_only=False) for rank in range(ranks)]
@@ -109,3 +112,75 @@ def test_records_have_the_bits_of_the_modules(model: str, wrap: str, ranks: int,
     compare(watched, fewest)
     alone = train(tmp_path / "alone", ranks, plan=None, model=model, wrap=wrap)
     assert watched.losses == alone.losses and len(alone.losses) == 4
+
+
+def test_micro_batches_and_evaluations_are_told_apart(tmp_path: Path) -> None:
+    every = {"rows": 0, "compressor": {"kind": "none"}}
+    plan = {
+        "entries": [
+            {"point": "HiddenStates", "micro_batches": "0-1", **every},
+            {"point": "HiddenStates", "direction": "gradient", "micro_batches": "1", **every},
+            {"point": "Logits", "phases": ["eval"], **every},
+        ]
+    }
+    run = train(tmp_path, plan=plan, micro_batches=2, evaluates=True)
+    seen = set()
+    for record in run.records():
+        where = EVALUATION if record.phase == "eval" else record.micro_batch
+        expected = run.of_rank[0]["gradients" if record.direction == "gradient" else "values"]
+        place = next(p for p in run.points() if (p["name"], p["layer"]) == (record.point, record.layer))
+        assert np.array_equal(record.values, expected[record.step, where, place["module"]].numpy()), record
+        seen.add((record.point, record.phase, record.direction, record.micro_batch))
+    assert seen == {
+        ("HiddenStates", "train", "value", 0), ("HiddenStates", "train", "value", 1),
+        ("HiddenStates", "train", "gradient", 1), ("Logits", "eval", "value", 0),
+    }  # fmt: skip
+
+
+def test_after_detach_no_hook_is_left_and_the_losses_are_those_without_a_tracer(tmp_path: Path) -> None:
+    watched = train(tmp_path / "watched", steps=5, detach_after=3)
+    assert watched.losses == train(tmp_path / "alone", plan=None, steps=5).losses
+    with open_recording(next((tmp_path / "watched/record").glob("*.ttrec"))) as recording:
+        assert {record.step for record in recording.records()} == {2, 3}
+        assert recording.scalars("loss")[1] == pytest.approx(watched.losses[1:3])
+
+
+PROGRAMS = [
+    pytest.param("plain", "none", 1, "layers[2].output *= 1.5", {"module": "blocks.1"}, id="layer"),
+    pytest.param("gpt2", "ddp", 2, "layers[2].output *= 1.5", {"module": "transformer.h.1"}, id="tuple-ddp"),
+    pytest.param("llama", "tp", 2, "layers[1].mlp.activation *= 1.5",
+                 {"module": "model.layers.0.mlp.down_proj", "input": True}, id="sharded-input"),
+    pytest.param("llama", "tp", 2, "layers[2].attention.output *= 1.5",
+                 {"module": "model.layers.1.self_attn.o_proj"}, id="pending-collective"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "wrap", "ranks", "program", "scale"), PROGRAMS)
+def test_a_program_changes_the_losses_as_a_hook_of_pytorch_does(
+    model: str, wrap: str, ranks: int, program: str, scale: dict[str, Any], tmp_path: Path
+) -> None:
+    kind = {"model": model, "wrap": wrap}
+    steered = train(tmp_path / "program", ranks, plan=NOTHING, program=program, program_from=3, **kind)
+    by_hook = train(tmp_path / "hook", ranks, plan=None, scale=scale | {"factor": 1.5, "from": 3}, **kind)
+    alone = train(tmp_path / "alone", ranks, plan=None, **kind)
+    assert steered.losses == by_hook.losses
+    assert steered.losses[:2] == alone.losses[:2] and steered.losses[2] != alone.losses[2]
+
+
+def test_a_trainer_of_transformers_is_watched_by_its_callback(tmp_path: Path) -> None:
+    plan = {"entries": [{"point": "*", "rows": 0, "micro_batches": "0-1", "compressor": {"kind": "none"}}]}
+    watched = train(tmp_path / "watched", 2, plan, script="attached_trainer.py", model="gpt2", micro_batches=2)
+    alone = train(tmp_path / "alone", 2, None, script="attached_trainer.py", model="gpt2", micro_batches=2)
+    assert watched.losses == alone.losses and len(alone.losses) == 4
+    places = {(place["name"], place["layer"]): place for place in watched.points()}
+    compared = 0
+    for record in watched.records():
+        place = places[record.point, record.layer]
+        if record.point != "InputTokens" and not place["path"].endswith(".input"):
+            key = record.step, record.micro_batch, place["module"]
+            assert np.array_equal(record.values, watched.of_rank[0]["values"][key].numpy()), record
+            compared += 1
+    assert compared >= 3 * 2 * 25
+    with open_recording(next((tmp_path / "watched/record").glob("*.ttrec"))) as recording:
+        steps, losses = recording.scalars("loss")
+        assert list(steps) == [2, 3, 4] and losses == pytest.approx(watched.losses[1:], abs=1e-4)

@@ -44,4 +44,4 @@ def unwrapped(model: nn.Module) -> nn.Module:
     """The model inside DistributedDataParallel, Float16Module and other wrappers with one `module`."""
     while isinstance(inner := getattr(model, "module", None), nn.Module) and not list(model.parameters(recurse=False)):
         model = inner
-    return getattr(model, "_orig_mod", model)
+    return model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -55,7 +56,7 @@ class Learner:
     def start(self, tokens: Tensor | None) -> None:
         self.tokens = tokens
         for path, module in self.root.named_modules():
-            if module is self.root:
+            if module is self.root or module._compiled_call_impl is not None or _is_inside_compiled(self.root, path):
                 continue
             self._handles.append(module.register_forward_pre_hook(self._before(path), with_kwargs=True))
             self._handles.append(module.register_forward_hook(self._after(path)))
@@ -116,6 +117,17 @@ class Learner:
         seen = Seen(path, module, is_output, member, shape, tensor.dtype, layout, bits, is_constant)
         self.seen.append(seen)
         self._of_tensor[id(tensor)] = (weakref.ref(tensor), seen)
+
+
+def is_compiled(module: nn.Module) -> bool:
+    """True if compiled code runs the module: hooks of the modules in it do not run, or only once."""
+    dynamo = sys.modules.get("torch._dynamo")
+    return module._compiled_call_impl is not None or (dynamo is not None and isinstance(module, dynamo.OptimizedModule))
+
+
+def _is_inside_compiled(root: nn.Module, path: str) -> bool:
+    parts = path.split(".")
+    return any(is_compiled(root.get_submodule(".".join(parts[:end]))) for end in range(1, len(parts)))
 
 
 def _name_of(path: str, is_output: bool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,7 @@ from tensor_tracer.attaching.groups import Groups
 from tensor_tracer.attaching.hooks import SiteHooks
 from tensor_tracer.attaching.layouts import Layouts
 from tensor_tracer.attaching.learning import Learner
+from tensor_tracer.attaching.names import Names
 from tensor_tracer.attaching.plans import expand
 from tensor_tracer.attaching.table import (
     Batch, Site, describe, find_layers, make_sites, name_sites, settle_layouts, tokens_row,
@@ -39,13 +40,14 @@ class AttachedRun:
 
     def __init__(
         self, root: nn.Module, native: Any, groups: Groups, layouts: Layouts, plan: Any,
-        names: Mapping[str, str], first_step: int, trainer: str,
+        names: Names, first_step: int, told: dict[str, str],
     ) -> None:  # fmt: skip
         self._root, self._native, self._groups, self._layouts = root, native, groups, layouts
-        self._plan, self._names, self._trainer = plan, dict(names), trainer
+        self._plan, self._names, self._told = plan, names, told
         self._step = first_step - 1  # the last step that has begun
         self._first_step = first_step
         self._is_in_step = self._has_ended = self._has_learned = False
+        self._may_continue: bool | None = None  # of the next step; None: not asked yet
         self._micro_batch = self._evaluated = 0  # forwards of the step; forwards after it without a backward
         self._begin = 0.0
         self._tracer_seconds = 0.0
@@ -88,7 +90,7 @@ class AttachedRun:
         try:
             yield
         except BaseException:
-            self._forward = None
+            self._forward = self._hooks.forward = None  # the other ranks may be gone
             self._is_in_step = False
             raise
         self.end_step()
@@ -100,13 +102,22 @@ class AttachedRun:
             raise TensorTracerError("invalid_state", f"step {self._step} has not ended", "step", "call end_step first")
         self._end_forward()
         self._send_numbers()
-        if self._has_learned and not self._native.before_step(self._step + 1):
+        if not self.may_continue():
             raise RunStopped(f"the run was stopped after step {self._step}")
+        self._may_continue = None
         self._step += 1
         self._is_in_step = True
         self._micro_batch = self._evaluated = 0
         self._given_tokens = tokens.detach().to("cpu", torch.int64) if tokens is not None else None
         self._begin = time.perf_counter()
+
+    def may_continue(self) -> bool:
+        """Waits while the run is paused, and takes new plans and programs. False: a viewer has stopped the run, and
+        begin_step() would raise RunStopped. Between steps only. Collective over all ranks."""
+        if self._may_continue is None:
+            self._end_forward()
+            self._may_continue = not self._has_learned or bool(self._native.before_step(self._step + 1))
+        return self._may_continue
 
     def end_step(self) -> None:
         """The end of step(). Collective over all ranks."""
@@ -262,7 +273,7 @@ class AttachedRun:
         """The first plan for the library; empty: the default plan."""
         if self._plan is None:
             return ""
-        names = [(site.name, f"layers[n].{site.path}" if site.layer else site.path) for site in places]
+        names = [(site.name, site.full_path) for site in places]
         return json.dumps(expand(self._plan, list(dict.fromkeys(names))))
 
     def _describe(self, places: list[Site], model: dict[str, Any], batch: Batch) -> dict[str, Any]:
@@ -284,9 +295,9 @@ class AttachedRun:
                 "hidden_size": model["hidden_size"], "head_size": max(head_size, 1), "dtype": dtype,
             },
             "facts": {
-                "model": model, "micro_batch_size": batch.rows, "tokenizer": {"kind": "ids"},
+                "model": model, "micro_batch_size": batch.rows, "tokenizer": {"kind": self._told["tokenizer"]},
                 "global_batch_size": batch.rows * micro_batches * self._groups.data_size,
-                "configuration": {"trainer": self._trainer, "model": type(self._root).__name__},
+                "configuration": {"trainer": self._told["trainer"], "model": type(self._root).__name__},
             },
         }  # fmt: skip
 

@@ -15,6 +15,7 @@ from torch import nn
 
 from tensor_tracer.attaching.layouts import Layout
 from tensor_tracer.attaching.learning import Seen
+from tensor_tracer.attaching.names import Names, Standard, of_model
 
 _kSame, _kSequenceFirst, _kFlat = 0, 1, 2
 _kFloats = {"torch.float32", "torch.float64", "torch.bfloat16", "torch.float16"}
@@ -31,6 +32,11 @@ class Site:
     problem: str = ""
     layout: Layout = field(default_factory=Layout)
     row: dict[str, Any] = field(default_factory=dict)
+    standard: Standard | None = None
+
+    @property
+    def full_path(self) -> str:
+        return f"layers[n].{self.path}" if self.layer else self.path
 
 
 @dataclass(frozen=True)
@@ -167,20 +173,22 @@ def settle_layouts(sites: list[Site], of_ranks: Sequence[Sequence[tuple[tuple[in
     return messages
 
 
-def name_sites(sites: list[Site], layers: Mapping[str, int], names: Mapping[str, str], vocabulary: int) -> list[Site]:
-    """The sites that are places, named, in the order of the forward."""
+def name_sites(sites: list[Site], layers: Mapping[str, int], names: Names, vocabulary: int) -> list[Site]:
+    """The sites that are places, named, in the order of the forward. A name belongs to one place."""
     places = [site for site in sites if not site.problem]
-    first_layer = next(iter(layers), "")
+    first_input = f"{next(iter(layers), '')}.input"
+    taken: dict[str, str] = {}
     for site in places:
         all_names = [site.seen.name, *site.seen.aliases]
-        full = f"layers[n].{site.path}" if site.layer else site.path
-        site.name = names.get(full, site.path)
-        if site.layer and site.path == "output":
-            site.name = "HiddenStates"
-        elif first_layer and f"{first_layer}.input" in all_names:
-            site.name = "Embedding"
-        elif "output" in all_names and site.row["features"] == vocabulary:
-            site.name = "Logits"
+        own = names.own(site.full_path)
+        site.standard = of_model(
+            site.layer, site.path, first_input in all_names,
+            "output" in all_names and site.row["features"] == vocabulary,
+        ) or names.standard([site.path, *_aliases(site)])  # fmt: skip
+        wanted = own or (site.standard.name if site.standard else site.path)
+        if taken.setdefault(wanted, site.full_path) != site.full_path:
+            wanted, site.standard = site.path, None
+        site.name = wanted
     return places
 
 
@@ -198,19 +206,16 @@ def describe(site: Site, head_size: int) -> dict[str, Any]:
         "rank_local": is_local,
         "in_programs": not is_local,
         "writable": not is_local,
-        "vocabulary": site.name == "Logits",
+        "vocabulary": site.standard is not None and site.standard.name == "Logits",
     }
-    if site.name == "HiddenStates":
-        row["flag"] = 7
-    if site.name == "Embedding":
-        row["hidden_state"] = 0
-    if head_size and row["features"] % head_size == 0 and site.layer and row["dims"][-1] == "features":
-        row["heads"] = site.path.rpartition(".")[0].rpartition(".")[2] in _kOfHeads
     aliases = _aliases(site)
-    return row | {"aliases": aliases}
-
-
-_kOfHeads = {"q_proj", "k_proj", "v_proj", "wq", "wk", "wv"}
+    if (standard := site.standard) is not None:
+        row["flag"] = standard.flag
+        row["heads"] = standard.has_heads and head_size > 0 and row["features"] % head_size == 0
+        aliases = list(dict.fromkeys([*aliases, standard.path]))
+        if standard.name == "Embedding":
+            row["hidden_state"] = 0
+    return row | {"aliases": [alias for alias in aliases if alias != site.path]}
 
 
 def _without_number(site: Site) -> str:
