@@ -18,6 +18,8 @@ from program import REPOSITORY, environment
 from tensor_tracer import open_recording
 from tensor_tracer.record import Record
 
+pytestmark = pytest.mark.nightly(suite="runs")
+
 FOLDER = Path(__file__).parent
 EVERYTHING = {
     "entries": [
