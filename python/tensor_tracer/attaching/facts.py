@@ -6,6 +6,8 @@ from typing import Any
 
 from torch import nn
 
+from tensor_tracer.attaching import megatron
+
 _kNames = {
     "hidden_size": ("hidden_size", "n_embd", "dim", "d_model"),
     "num_attention_heads": ("num_attention_heads", "n_head", "n_heads"),
@@ -15,8 +17,10 @@ _kNames = {
 }
 
 
-def model_facts(root: nn.Module, num_layers: int, hidden_size: int, tokens: int, vocabulary: int) -> dict[str, Any]:
-    """The model's configuration where it has one, else what was seen."""
+def model_facts(
+    root: nn.Module, num_layers: int, hidden_size: int, tokens: int, vocabulary: int, ranks: int
+) -> dict[str, Any]:
+    """The model's configuration where it has one, else what was seen. `ranks`: the number of tensor-parallel ranks."""
     config = getattr(root, "config", None) or getattr(root, "model_args", None)
     facts: dict[str, Any] = {}
     for name, spellings in _kNames.items():
@@ -27,7 +31,7 @@ def model_facts(root: nn.Module, num_layers: int, hidden_size: int, tokens: int,
     defaults = {"hidden_size": hidden_size, "num_attention_heads": 1, "vocab_size": vocabulary}
     return defaults | facts | {
         "num_layers": num_layers, "seq_length": tokens,
-        "parameters": sum(parameter.numel() for parameter in root.parameters()),
+        "parameters": sum(megatron.whole_size(parameter, ranks) for parameter in root.parameters()),
     }  # fmt: skip
 
 

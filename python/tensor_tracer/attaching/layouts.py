@@ -8,7 +8,7 @@ on every rank if its bits are the same on every rank and are not all one number;
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,6 +45,9 @@ class Layout:
 kWhole = Layout(source="one tensor-parallel rank")
 kUnknown = Layout(source="no source knows it", is_known=False)
 
+# The layout of a module's output (True) or input (False) by its path and class; None: not known.
+Rule = Callable[[str, nn.Module, bool], Layout | None]
+
 
 @dataclass(frozen=True)
 class TensorAxis:
@@ -80,16 +83,19 @@ class Layouts:
     ranks: int
     overrides: Mapping[str, Placement]
     axis: TensorAxis
+    by_class: Rule
 
     def of_output(self, path: str, module: nn.Module, tensor: Tensor, tokens: int) -> Layout:
         """`tokens`: the length of the sequence, to recognise a rank's part of it."""
-        return self._find(f"{path}.output", tensor, self._by_weight(module, tensor, tokens))
+        by_weight = self._by_weight(module, tensor, tokens)
+        return self._find(f"{path}.output", tensor, by_weight or self.by_class(path, module, True))
 
     def of_input(self, path: str, module: nn.Module, tensor: Tensor) -> Layout:
         is_sharded = self._weight_dim(module) == 1 and not isinstance(module, nn.Embedding)
-        return self._find(f"{path}.input", tensor, Layout(-1, source="its weight is Shard(1)") if is_sharded else None)
+        by_weight = Layout(-1, source="its weight is Shard(1)") if is_sharded else None
+        return self._find(f"{path}.input", tensor, by_weight or self.by_class(path, module, False))
 
-    def _find(self, path: str, tensor: Tensor, by_weight: Layout | None) -> Layout:
+    def _find(self, path: str, tensor: Tensor, by_module: Layout | None) -> Layout:
         if self.ranks == 1:
             return kWhole
         for pattern, placement in self.overrides.items():
@@ -98,7 +104,7 @@ class Layouts:
         if isinstance(tensor, DTensor):
             placement = self.on_axis(tensor)
             return replace(_layout_of(placement), source="DTensor")
-        return by_weight or kUnknown
+        return by_module or kUnknown
 
     def on_axis(self, tensor: DTensor) -> Placement:
         """The tensor's placement on the tensor-parallel axis; a mesh without that axis shares no values."""

@@ -100,23 +100,26 @@ class Learner:
         name = _name_of(path, is_output)
         if known is not None and known[0]() is tensor:
             known[1].aliases.append(name)
+            if not known[1].layout.is_known:  # the module that passes it on may know more
+                known[1].layout = self._layout_of(path, module, is_output, tensor)
             return
         if (calls := self._calls.get(path, 1)) > 1:
             for seen in self.seen:
                 if seen.path == path:
                     seen.calls = calls
             return
-        tokens = self.tokens.shape[1] if self.tokens is not None else 0
-        layout = (
-            self.layouts.of_output(path, module, tensor, tokens)
-            if is_output
-            else self.layouts.of_input(path, module, tensor)
-        )
+        layout = self._layout_of(path, module, is_output, tensor)
         bits, is_constant = fingerprint(local_of(tensor)) if self.layouts.ranks > 1 else (0, False)
         shape = tuple(local_of(tensor).shape)
         seen = Seen(path, module, is_output, member, shape, tensor.dtype, layout, bits, is_constant)
         self.seen.append(seen)
         self._of_tensor[id(tensor)] = (weakref.ref(tensor), seen)
+
+    def _layout_of(self, path: str, module: nn.Module, is_output: bool, tensor: Tensor) -> Layout:
+        tokens = self.tokens.shape[1] if self.tokens is not None else 0
+        if is_output:
+            return self.layouts.of_output(path, module, tensor, tokens)
+        return self.layouts.of_input(path, module, tensor)
 
 
 def is_compiled(module: nn.Module) -> bool:

@@ -7,12 +7,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tensor_tracer.attaching import facts as about
+from tensor_tracer.attaching import megatron
 from tensor_tracer.attaching.extension import called
 from tensor_tracer.attaching.groups import Groups
 from tensor_tracer.attaching.hooks import SiteHooks
@@ -248,6 +250,8 @@ class AttachedRun:
     def _use(self, learner: Learner, batch: Batch) -> None:
         """Makes the place table of what was learned, on every rank. Collective over all ranks."""
         layers = find_layers(self._root, learner.seen)
+        modules = {number: self._root.get_submodule(path) for path, number in layers.items()}
+        batch = replace(batch, is_sequence_first=megatron.is_sequence_first(list(modules.values())))
         ranks = len(self._groups.tensor_ranks)
         sites = make_sites(learner.seen, layers, batch, ranks)
         seen = [(site.seen.shape, site.seen.bits, site.seen.is_constant) for site in sites]
@@ -257,12 +261,10 @@ class AttachedRun:
         self._sites, self._batch = sites, batch
         states = [site for site in places if site.name == "HiddenStates"]
         hidden_size = int(states[0].row["features"]) if states else max((s.row["features"] for s in places), default=1)
-        model = about.model_facts(self._root, len(layers), hidden_size, batch.tokens, vocabulary)
+        model = about.model_facts(self._root, len(layers), hidden_size, batch.tokens, vocabulary, ranks)
         description = self._describe(places, model, batch)
         called(self._native.learn, json.dumps(description), self._plan_text(places))
-        self._hooks = SiteHooks(
-            [None, *places], {number: self._root.get_submodule(path) for path, number in layers.items()}, self._warn
-        )
+        self._hooks = SiteHooks([None, *places], modules, self._warn)
         self._has_learned = True
         self._learned = None
         self._native.send_event("state", json.dumps({"phase": "training", "step": self._step}))

@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import nn
 
+from tensor_tracer.attaching import megatron
 from tensor_tracer.attaching.layouts import Layout
 from tensor_tracer.attaching.learning import Seen
 from tensor_tracer.attaching.names import Names, Standard, of_model
@@ -45,10 +46,12 @@ class Batch:
 
     rows: int
     tokens: int
+    is_sequence_first: bool = False  # the order of a module's dims where the shape does not say it
 
 
 def find_layers(root: nn.Module, seen: Sequence[Seen]) -> dict[str, int]:
-    """The paths of the layers and their numbers, from 1: the largest list of modules of one class."""
+    """The paths of the layers and their numbers, from 1: the largest list of modules of one class. Megatron's layers
+    say their number, which counts those of other pipeline stages too."""
     ran = {one.path for one in seen}
     best: tuple[int, dict[str, int]] = (0, {})
     for path, module in root.named_modules():
@@ -60,7 +63,10 @@ def find_layers(root: nn.Module, seen: Sequence[Seen]) -> dict[str, int]:
             continue
         size = sum(parameter.numel() for child in children.values() for parameter in child.parameters())
         if size > best[0]:
-            best = size, {child: number for number, child in enumerate(children, 1) if child in ran}
+            best = size, {
+                child: megatron.layer_number(module) or number
+                for number, (child, module) in enumerate(children.items(), 1) if child in ran
+            }  # fmt: skip
     return best[1]
 
 
@@ -96,23 +102,36 @@ def _problem_of(seen: Seen) -> str:
 
 def _shape(site: Site, batch: Batch, ranks: int) -> None:
     """Sets the row's dims, view and placement, or the problem."""
-    shape, layout = site.seen.shape, site.layout
-    tokens = (batch.tokens, batch.tokens // ranks)
-    if len(shape) == 3 and shape[0] == batch.rows and shape[1] in tokens:
-        view, dims = _kSame, ["batch", "sequence", "features"]
-    elif len(shape) == 3 and shape[1] == batch.rows and shape[0] in tokens:
-        view, dims = _kSequenceFirst, ["batch", "sequence", "features"]
-    elif len(shape) == 2 and shape[0] == batch.rows * batch.tokens:
-        view, dims = _kFlat, ["batch", "sequence", "features"]
-    elif len(shape) == 4 and shape[0] == batch.rows and shape[2:] == (batch.tokens, batch.tokens):
-        view, dims = _kSame, ["batch", "heads", "sequence", "keys"]
-    else:
+    shape = site.seen.shape
+    view = _view_of(site.seen, batch, ranks)
+    if view is None:
         site.problem = f"its shape {list(shape)} is not [batch, sequence, features]"
         return
+    dims = ["batch", "sequence", "features"] if len(shape) < 4 else ["batch", "heads", "sequence", "keys"]
     site.row = {"view": view, "dims": dims, "features": shape[-1]}
     _place(site, view, ranks)
-    if "segments" not in site.row and shape[1 - view] != batch.tokens and len(shape) == 3:
-        site.problem = "a rank has a part of the sequence, and no source knows the layout"
+    if site.problem or len(shape) != 3:
+        return
+    parts = ranks if site.row.get("dim") == 1 else 1
+    if shape[1 - view] * parts != batch.tokens:
+        layout = site.layout if site.layout.is_known else "known to no source"
+        site.problem = f"a rank has {shape[1 - view]} of {batch.tokens} tokens, but the layout is {layout}"
+
+
+def _view_of(seen: Seen, batch: Batch, ranks: int) -> int | None:
+    """How the dims of the module's tensor are ordered; None: they are no dims of a place."""
+    shape, tokens = seen.shape, (batch.tokens, batch.tokens // ranks)
+    if len(shape) == 3:
+        views = [
+            view for view, rows, sequence in ((_kSame, shape[0], shape[1]), (_kSequenceFirst, shape[1], shape[0]))
+            if rows == batch.rows and sequence in tokens
+        ]  # fmt: skip
+        prefers_second = batch.is_sequence_first and not (seen.is_output and megatron.is_batch_first(seen.module))
+        return views[-1 if prefers_second else 0] if views else None
+    if len(shape) == 2 and shape[0] == batch.rows * batch.tokens:
+        return _kFlat if not batch.is_sequence_first or batch.rows == 1 else None  # else [sequence × batch, features]
+    is_attention = len(shape) == 4 and shape[0] == batch.rows and shape[2:] == (batch.tokens, batch.tokens)
+    return _kSame if is_attention else None
 
 
 def _place(site: Site, view: int, ranks: int) -> None:
@@ -128,6 +147,8 @@ def _place(site: Site, view: int, ranks: int) -> None:
     if dim == len(shape) - 1:
         sizes = layout.sizes or (shape[-1] * ranks,)
         row |= {"dim": 2, "segments": [[size, ranks] for size in sizes], "features": sum(sizes)}
+        if sum(sizes) != shape[-1] * ranks:
+            site.problem = f"{layout.source}, which has {sum(sizes)} features, but {ranks} ranks have {shape[-1]} each"
     elif view != _kFlat and dim == (0 if view == _kSequenceFirst else 1):
         row |= {"dim": 1, "segments": [[shape[dim] * ranks, ranks]]}
     else:
@@ -182,14 +203,20 @@ def name_sites(sites: list[Site], layers: Mapping[str, int], names: Names, vocab
         all_names = [site.seen.name, *site.seen.aliases]
         own = names.own(site.full_path)
         site.standard = of_model(
-            site.layer, site.path, first_input in all_names,
-            "output" in all_names and site.row["features"] == vocabulary,
-        ) or names.standard([site.path, *_aliases(site)])  # fmt: skip
+            site.layer, site.path, first_input in all_names, _is_logits(site, vocabulary)
+        ) or names.standard([site.path, *_aliases(site)])
         wanted = own or (site.standard.name if site.standard else site.path)
         if taken.setdefault(wanted, site.full_path) != site.full_path:
             wanted, site.standard = site.path, None
         site.name = wanted
     return places
+
+
+def _is_logits(site: Site, vocabulary: int) -> bool:
+    seen = site.seen
+    is_last = "output" in [seen.name, *seen.aliases]
+    is_last = is_last or (seen.is_output and megatron.is_output_layer(seen.path, seen.module))
+    return is_last and site.row["features"] == vocabulary
 
 
 def describe(site: Site, head_size: int) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tensor_tracer.attaching import megatron
+
 _kNames = ("input_ids", "tokens", "input", "idx", "x")
 
 
@@ -22,4 +24,4 @@ def find_tokens(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
 def text_size(model: nn.Module) -> int:
     """The number of tokens that the model knows; 0: not known."""
     sizes = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding)]
-    return max(sizes, default=0)
+    return megatron.text_size(model) or max(sizes, default=0)

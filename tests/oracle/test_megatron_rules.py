@@ -1,0 +1,274 @@
+"""What the tracer knows about the classes of Megatron-Core, with modules that only have their names and attributes.
+test_attach_megatron.py has the real ones."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from tensor_tracer.attaching import megatron
+from tensor_tracer.attaching.groups import make_groups
+from tensor_tracer.attaching.layouts import Layout, Layouts, TensorAxis
+from tensor_tracer.attaching.learning import Learner, Seen
+from tensor_tracer.attaching.names import Names
+from tensor_tracer.attaching.table import Batch, find_layers, make_sites, name_sites
+from tensor_tracer.errors import TensorTracerError
+from torch import Tensor, nn
+
+BATCH, TOKENS = 2, 8
+COLUMN = {
+    "output_size": 96, "output_size_per_partition": 48, "gather_output": False, "is_expert": False,
+    "explicit_expert_comm": False, "sequence_parallel": False,
+}  # fmt: skip
+ROW = {
+    "input_size": 64, "input_is_parallel": True, "is_expert": False, "explicit_expert_comm": False,
+    "sequence_parallel": False,
+}  # fmt: skip
+TE = {"in_features": 32, "out_features": 48, "tp_size": 2, "sequence_parallel": False}
+PART = {"sequence_parallel": True}
+GPT = {"post_process": True, "parallel_output": True}
+EMBEDDING = {"reduce_scatter_embeddings": False, "scatter_to_sequence_parallel": True}
+
+
+def config(**given: Any) -> SimpleNamespace:
+    defaults = {"tensor_model_parallel_size": 2, "sequence_parallel": False, "gated_linear_unit": False}
+    return SimpleNamespace(**defaults | given)
+
+
+@cache
+def class_named(name: str, base: type[nn.Module] = nn.Module) -> type[nn.Module]:
+    return type(name, (base,), {})
+
+
+def module(kind: str, **attributes: Any) -> nn.Module:
+    """A module of a class with this name. `config`: of Megatron, unless it is given."""
+    return filled(class_named(kind)(), attributes)
+
+
+def filled(made: nn.Module, attributes: dict[str, Any]) -> nn.Module:
+    for name, value in ({"config": config()} | attributes).items():
+        setattr(made, name, value)
+    return made
+
+
+def part(kind: str, **attributes: Any) -> nn.Module:
+    """A module of a model with sequence parallelism."""
+    return module(kind, config=config(sequence_parallel=True), **attributes)
+
+
+def gated(kind: str, **attributes: Any) -> nn.Module:
+    return module(kind, config=config(gated_linear_unit=True), **attributes)
+
+
+# The module, its path, the layout of its input and of its output.
+RULES = [
+    (module("ColumnParallelLinear", **COLUMN), "linear_qkv", "replicate", "shard(-1)"),
+    (module("ColumnParallelLinear", **COLUMN | {"gather_output": True}), "linear_qkv", "replicate", "replicate"),
+    (module("ColumnParallelLinear", **COLUMN | {"output_size_per_partition": 96}), "x", "replicate", "replicate"),
+    (module("ColumnParallelLinear", **COLUMN | PART), "linear_qkv", "shard(0)", "shard(-1)"),
+    (gated("ColumnParallelLinear", **COLUMN), "mlp.linear_fc1", "replicate", "shard(-1) of segments [48, 48]"),
+    (gated("ColumnParallelLinear", **COLUMN), "attention.linear_qkv", "replicate", "shard(-1)"),
+    (gated("ColumnParallelLinear", **COLUMN), "output_layer", "replicate", "shard(-1)"),
+    (module("ColumnParallelLinear", **COLUMN), "mixer.in_proj", "replicate", None),
+    (module("RowParallelLinear", **ROW), "linear_proj", "shard(-1)", "replicate"),
+    (module("RowParallelLinear", **ROW | {"input_is_parallel": False}), "linear_proj", "replicate", "replicate"),
+    (module("RowParallelLinear", **ROW | PART), "linear_fc2", "shard(-1)", "shard(0)"),
+    (module("TEColumnParallelLinear", **TE, parallel_mode="column"), "linear_qkv", "replicate", "shard(-1)"),
+    (module("TELayerNormColumnParallelLinear", **TE | PART, parallel_mode="column"), "x", "shard(0)", "shard(-1)"),
+    (gated("TELayerNormColumnParallelLinear", **TE, parallel_mode="column"), "mlp.linear_fc1", "replicate",
+     "shard(-1) of segments [48, 48]"),
+    (module("TERowParallelLinear", **TE, parallel_mode="row"), "linear_fc2", "shard(-1)", "replicate"),
+    (module("TERowParallelLinear", **TE | PART, parallel_mode="row"), "linear_fc2", "shard(-1)", "shard(0)"),
+    (part("TELinear", **TE, parallel_mode=None), "linear_q_down_proj", "shard(0)", "shard(0)"),
+    (module("TELinear", **TE, parallel_mode=None), "mlp.shared_experts.linear_fc2", None, None),
+    (module("VocabParallelEmbedding"), "word_embeddings", "replicate", "replicate"),
+    (module("VocabParallelEmbedding", reduce_scatter_embeddings=True), "word_embeddings", "shard(0)", "shard(0)"),
+    (part("LanguageModelEmbedding", **EMBEDDING), "embedding", "shard(0)", "shard(0)"),
+    (part("LanguageModelEmbedding", **EMBEDDING | {"scatter_to_sequence_parallel": False}), "embedding", "replicate",
+     "replicate"),
+    (module("DotProductAttention"), "self_attention.core_attention", None, "shard(-1)"),
+    (module("TEDotProductAttention"), "self_attention.core_attention", None, "shard(-1)"),
+    (module("FusedScaleMaskSoftmax"), "scale_mask_softmax", "shard(1)", "shard(1)"),
+    (module("TransformerLayer"), "decoder.layers.0", "replicate", "replicate"),
+    (part("TransformerLayer"), "decoder.layers.0", "shard(0)", "shard(0)"),
+    (part("MLP"), "decoder.layers.0.mlp", "shard(0)", "shard(0)"),
+    (part("RMSNorm", sequence_parallel=True), "input_layernorm", "shard(0)", "shard(0)"),
+    (module("RMSNorm"), "input_layernorm", None, None),
+    (module("GPTModel", **GPT), "", "replicate", "shard(-1)"),
+    (module("GPTModel", **GPT | {"parallel_output": False}), "", "replicate", "replicate"),
+    (nn.Linear(2, 2), "linear_fc1", None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "path", "taken", "returned"), RULES, ids=lambda value: type(value).__name__)
+def test_rules(one: nn.Module, path: str, taken: str | None, returned: str | None) -> None:
+    for is_output, expected in ((False, taken), (True, returned)):
+        found = megatron.rule_for(path, one, is_output)
+        assert (None if found is None else str(found)) == expected
+        assert found is None or (not found.problem and type(one).__name__ in found.source)
+
+
+def test_activation_of_transformer_engine() -> None:
+    one = module("SwiGLU")
+    type(one).__module__ = "transformer_engine.pytorch.ops"
+    assert str(megatron.rule_for("mlp.activation_func", one, True)) == "shard(-1)"
+    assert megatron.rule_for("mlp.activation_func", one, False) is None
+    type(one).__module__ = "mine"
+    assert megatron.rule_for("mlp.activation_func", one, True) is None
+
+
+@pytest.mark.parametrize(("one", "path", "reason"), [
+    (module("ColumnParallelLinear", **COLUMN | {"is_expert": True}), "linear_fc1", "sorted by expert"),
+    (module("RowParallelLinear", **ROW | {"is_expert": True}), "linear_fc2", "sorted by expert"),
+    (module("TERowParallelLinear", **TE, parallel_mode="row"), "mlp.experts.linear_fc2", "sorted by expert"),
+    (module("MLP"), "mlp.experts.local_experts.3", "sorted by expert"),
+    (module("RowParallelLinear", **ROW | {"explicit_expert_comm": True}), "shared_experts.linear_fc2", "partial sums"),
+])  # fmt: skip
+def test_what_is_not_traced(one: nn.Module, path: str, reason: str) -> None:
+    found = megatron.rule_for(path, one, True)
+    assert found is not None and reason in found.problem
+
+
+def test_classes_of_the_user_and_of_others() -> None:
+    mine = filled(class_named("MyLinear", class_named("ColumnParallelLinear"))(), COLUMN)
+    assert str(megatron.rule_for("linear_qkv", mine, True)) == "shard(-1)"
+    for kind in ("ColumnParallelLinear", "RowParallelLinear", "TransformerLayer", "MLP", "GPTModel"):
+        assert megatron.rule_for("x", module(kind, config=SimpleNamespace(hidden_size=4)), True) is None
+
+
+# --- rows of the place table ---
+
+
+def seen(path: str, one: nn.Module, *shape: int, is_output: bool = True) -> Seen:
+    layout = megatron.rule_for(path, one, is_output) or Layout(is_known=False)
+    return Seen(path, one, is_output, None, shape, torch.float32, layout, 0, False)
+
+
+def row_of(one: Seen, rows: int = BATCH, ranks: int = 2) -> Any:
+    """The row, or the reason that there is none."""
+    [site] = make_sites([one], {}, Batch(rows, TOKENS, is_sequence_first=True), ranks)
+    return site.problem or (site.row["view"], site.row.get("dim"), site.row.get("segments"), site.row["features"])
+
+
+SAME, SEQUENCE_FIRST = 0, 1
+LAYER, PART_LAYER = module("TransformerLayer"), part("TransformerLayer")
+
+
+def test_a_part_of_the_sequence_is_a_row() -> None:
+    fc1, fc2 = gated("ColumnParallelLinear", **COLUMN | PART), part("RowParallelLinear", **ROW | PART)
+    assert row_of(seen("decoder.layers.0", PART_LAYER, 4, 2, 32)) == (SEQUENCE_FIRST, 1, [[8, 2]], 32)
+    assert row_of(seen("mlp.linear_fc2", fc2, 4, 2, 32)) == (SEQUENCE_FIRST, 1, [[8, 2]], 32)
+    assert row_of(seen("mlp.linear_fc1", fc1, 8, 2, 48)) == (SEQUENCE_FIRST, 2, [[48, 2], [48, 2]], 96)
+    assert row_of(seen("linear_fc2", fc2, 8, 2, 32, is_output=False)) == (SEQUENCE_FIRST, 2, [[64, 2]], 64)
+    scattering = module("VocabParallelEmbedding", reduce_scatter_embeddings=True)
+    assert row_of(seen("word_embeddings", scattering, 4, 2, 32)) == (SEQUENCE_FIRST, 1, [[8, 2]], 32)
+    probabilities = module("FusedScaleMaskSoftmax")
+    assert row_of(seen("softmax", probabilities, 2, 2, 8, 8)) == (SAME, 1, [[4, 2]], 8)
+
+
+def test_a_claim_that_the_shape_contradicts() -> None:
+    assert row_of(seen("decoder.layers.0", LAYER, 4, 2, 32)) == "a rank has 4 of 8 tokens, but the layout is replicate"
+    assert "8 of 8 tokens" in row_of(seen("decoder.layers.0", PART_LAYER, 8, 2, 32))
+    assert "known to no source" in row_of(seen("x", nn.Identity(), 4, 2, 32))
+    gathered = module("ColumnParallelLinear", **COLUMN)
+    assert "96 features, but 2 ranks have 96 each" in row_of(seen("output_layer", gathered, 8, 2, 96))
+
+
+def test_the_shape_does_not_tell_the_order() -> None:
+    words, positions = module("VocabParallelEmbedding"), nn.Embedding(8, 32)
+    assert row_of(seen("decoder.layers.0", LAYER, 8, 8, 32), rows=8)[0] == SEQUENCE_FIRST
+    assert row_of(seen("decoder.layers.0", PART_LAYER, 4, 4, 32), rows=4)[0] == SEQUENCE_FIRST
+    assert row_of(seen("word_embeddings", words, 8, 8, 32), rows=8)[0] == SAME
+    assert row_of(seen("position_embeddings", positions, 8, 8, 32), rows=8)[0] == SAME
+    assert row_of(seen("", module("GPTModel", **GPT), 8, 8, 24), rows=8)[0] == SAME
+    assert row_of(seen("", module("GPTModel", post_process=False), 8, 8, 32), rows=8)[0] == SEQUENCE_FIRST
+    assert "is not [batch, sequence, features]" in row_of(seen("router", nn.Identity(), 16, 4))
+    assert row_of(seen("router", nn.Identity(), 8, 4), rows=1)[3] == 4
+
+
+def test_layers_have_the_numbers_of_the_whole_model() -> None:
+    for kind, expected in (("TransformerLayer", [3, 4]), ("Block", [1, 2])):
+        root = nn.Module()
+        root.layers = nn.ModuleList(module(kind, layer_number=number) for number in (3, 4))
+        for layer in root.layers:
+            layer.weight = nn.Parameter(torch.zeros(1))
+        ran = [seen(f"layers.{index}", layer, 8, 2, 32) for index, layer in enumerate(root.layers)]
+        assert list(find_layers(root, ran).values()) == expected
+        assert megatron.is_sequence_first(list(root.layers)) == (kind == "TransformerLayer")
+
+
+def test_logits_are_what_the_output_layer_returns() -> None:
+    """With labels, the model returns the loss; without, a copy of the logits."""
+    layer, model = module("ColumnParallelLinear", **COLUMN), module("GPTModel", **GPT)
+    sites = make_sites([seen("output_layer", layer, 8, 2, 48), seen("", model, 2, 8, 48)], {}, Batch(2, 8, True), 2)
+    assert [site.name for site in name_sites(sites, {}, Names(None), 96)] == ["Logits", "output"]
+    assert not megatron.is_output_layer("output_layer", nn.Linear(2, 2))
+
+
+def test_sizes_of_the_whole_model() -> None:
+    root = nn.Module()
+    root.words, root.positions = module("VocabParallelEmbedding", num_embeddings=128), nn.Embedding(4096, 2)
+    assert megatron.text_size(root) == 128 and megatron.text_size(nn.Embedding(3, 2)) == 0
+    weight = nn.Parameter(torch.zeros(6))
+    assert megatron.whole_size(weight, 2) == 6
+    weight.tensor_model_parallel = True  # type: ignore[attr-defined]
+    assert megatron.whole_size(weight, 2) == 12
+
+
+def test_the_module_that_passes_a_tensor_on_may_know_more() -> None:
+    """A norm returns what the attention takes: the attention's class says how ranks share it."""
+
+    class Root(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.attention = nn.Tanh(), module("Attention")
+            self.attention.forward = lambda hidden: hidden + 1
+
+        def forward(self, hidden: Tensor) -> Tensor:
+            result: Tensor = self.attention(self.norm(hidden))
+            return result
+
+    root = Root()
+    learner = Learner(root, Layouts(2, {}, TensorAxis.of(root, ["tp"]), megatron.rule_for))
+    learner.start(None)
+    learner.finish(root(torch.rand(8, 2, 4)))
+    layouts = {one.name: (str(one.layout), one.layout.source) for one in learner.seen}
+    assert layouts["norm.output"] == ("replicate", "attention is a Attention")
+    assert layouts["norm.input"][0] == "rank-local"
+
+
+# --- groups ---
+
+
+class State:
+    """megatron.core.parallel_state."""
+
+    def __init__(self, is_initialized: bool = True, stages: int = 1, contexts: int = 1) -> None:
+        self.model_parallel_is_initialized = lambda: is_initialized
+        self.get_tensor_model_parallel_group = lambda: "the group"
+        self.get_pipeline_model_parallel_world_size = lambda: stages
+        self.get_context_parallel_world_size = lambda: contexts
+
+
+@pytest.mark.parametrize(("state", "group"), [
+    (None, None), (State(is_initialized=False), None), (State(), "the group"),
+])  # fmt: skip
+def test_the_tensor_parallel_group(state: State | None, group: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if state is not None:
+        monkeypatch.setitem(sys.modules, "megatron.core.parallel_state", state)
+    assert megatron.tensor_group() == group
+    megatron.check_supported()
+
+
+@pytest.mark.parametrize(("state", "what"), [
+    (State(stages=2), "2 pipeline stages"), (State(contexts=4), "4 context-parallel ranks"),
+])  # fmt: skip
+def test_what_would_be_shown_wrongly_is_refused(state: State, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "megatron.core.parallel_state", state)
+    monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
+    with pytest.raises(TensorTracerError, match=what):
+        make_groups(nn.Linear(2, 2), TensorAxis(frozenset(), False), None)
