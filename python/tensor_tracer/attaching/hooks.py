@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
@@ -77,8 +78,10 @@ class SiteHooks:
         try:
             tensor: Tensor = member_of(value, member)
             changed = self._changed(number, tensor)
-            local = local_of(changed) if is_wrapped(changed) else changed
-            self.forward.capture(number, changed, local)
+            # A tensor that is made while gradients are off is in no graph, also if a part of it asks for gradients, as
+            # in the first forward of Megatron's recomputation. The graph comes with the second one.
+            seen = changed if torch.is_grad_enabled() else changed.detach()
+            self.forward.capture(number, seen, local_of(seen) if is_wrapped(seen) else seen)
             return None if changed is tensor else replaced(value, member, changed)
         except Exception as error:  # no error of ours reaches training
             self._failed.add(number)
