@@ -141,7 +141,7 @@ class AttachedRun:
         rank 0 are shown."""
         if not self._hub:
             return
-        sent = {name: float(torch.as_tensor(value).detach()) for name, value in numbers.items()}
+        sent = {name: float(value) for name, value in numbers.items()}
         self._numbers = (self._numbers or {"step": max(self._step, 1)}) | sent
         self._send_numbers()
 
