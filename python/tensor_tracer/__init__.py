@@ -9,10 +9,12 @@
     recording.records("HiddenStates", compressor="tile").to_xarray()
 
     run = attach(model)  # the tracer inside a PyTorch training; docs/attach.md
+    megatron.wrap_train_step(train_step)  # the same for Megatron-LM
 
 docs/protocol.md defines messages and records, docs/recording.md defines recordings.
 """
 
+from importlib import import_module
 from typing import Any
 
 from tensor_tracer.connecting import connect
@@ -32,9 +34,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`attach` needs torch, and the rest of the package does not."""
-    if name not in ("attach", "AttachedRun", "RunStopped"):
+    """What needs torch, which the rest of the package does not."""
+    if name not in ("attach", "megatron", "AttachedRun", "RunStopped"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tensor_tracer import attaching
-
-    return getattr(attaching, name)
+    if name == "megatron":
+        return import_module("tensor_tracer.megatron")
+    return getattr(import_module("tensor_tracer.attaching"), name)

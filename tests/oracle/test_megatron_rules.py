@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 import torch
-from tensor_tracer.attaching import megatron
+from tensor_tracer.attaching import RunStopped, megatron
 from tensor_tracer.attaching.groups import make_groups
 from tensor_tracer.attaching.layouts import Layout, Layouts, TensorAxis
 from tensor_tracer.attaching.learning import Learner, Seen
 from tensor_tracer.attaching.names import Names
 from tensor_tracer.attaching.table import Batch, find_layers, make_sites, name_sites
 from tensor_tracer.errors import TensorTracerError
+from tensor_tracer.megatron import wrap_train_step
 from torch import Tensor, nn
 
 BATCH, TOKENS = 2, 8
@@ -272,3 +273,97 @@ def test_what_would_be_shown_wrongly_is_refused(state: State, what: str, monkeyp
     monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
     with pytest.raises(TensorTracerError, match=what):
         make_groups(nn.Linear(2, 2), TensorAxis(frozenset(), False), None)
+
+
+# --- the adapter ---
+
+
+class Run:
+    """An attached run that keeps what it is told."""
+
+    def __init__(self, stops_after: int = 99) -> None:
+        self.told: list[Any] = []
+        self.stops_after = stops_after
+
+    def step(self) -> Run:
+        if len([one for one in self.told if one == "begin"]) == self.stops_after:
+            raise RunStopped("stopped")
+        return self
+
+    def __enter__(self) -> None:
+        self.told.append("begin")
+
+    def __exit__(self, *_: object) -> None:
+        self.told.append("end")
+
+    def log(self, **numbers: Any) -> None:
+        self.told.append({name: float(number) for name, number in numbers.items()})
+
+
+class Optimizer:
+    def __init__(self) -> None:
+        self.param_groups = [{"lr": 9.0, "is_decoupled_lr": True}, {"lr": 0.5}]
+
+
+LOSS = torch.tensor([3.0, 2.0])  # a sum over tokens and their number
+RESULTS = ({"lm loss": LOSS}, 0, False, False, 0, 0.25, None, 7)  # of Megatron-LM with megatron-core 0.16.1
+
+
+def step_with(results: tuple[Any, ...]) -> Any:
+    def train_step(
+        forward_step_func: Any, data_iterator: Any, model: Any, optimizer: Any, iteration: Any = None
+    ) -> Any:
+        optimizer.param_groups[1]["lr"] = 0.1  # the scheduler prepares the next step
+        return results
+
+    return train_step
+
+
+@pytest.mark.parametrize("results", [RESULTS, (RESULTS[0], 0, 0.25, None)], ids=["eight results", "four results"])
+def test_a_step_is_surrounded_and_logged(results: tuple[Any, ...]) -> None:
+    run: Any = Run()
+    traced = wrap_train_step(step_with(results), run)
+    assert traced(None, None, [nn.Linear(2, 2)], Optimizer()) is results
+    assert run.told == ["begin", "end", {"loss": 1.5, "grad_norm": 0.25, "lr": 0.5}]
+    assert traced.__name__ == "train_step"
+
+
+def test_a_step_without_numbers() -> None:
+    run: Any = Run()
+    wrap_train_step(lambda model, optimizer: ({}, 1, False, False, 0, None, None, 0), run)([nn.Linear(2, 2)], None)
+    assert run.told == ["begin", "end", {}]
+
+
+def test_the_first_step_attaches(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensor_tracer as tt
+
+    attached: list[Any] = []
+    run = Run()
+
+    def attach(model: nn.Module, **options: Any) -> Run:
+        attached.append((model, options))
+        return run
+
+    monkeypatch.setattr("tensor_tracer.megatron.attach", attach)
+    traced = tt.megatron.wrap_train_step(step_with(RESULTS), port=0)
+    chunk = nn.Linear(2, 2)
+    for iteration in (40, 41):
+        traced(None, None, [chunk], Optimizer(), iteration=iteration)
+    assert attached == [(chunk, {"trainer": "Megatron-LM", "first_step": 41, "port": 0})]
+    assert run.told.count("begin") == 2
+    with pytest.raises(TensorTracerError, match="2 chunks"):
+        tt.megatron.wrap_train_step(step_with(RESULTS))(None, None, [chunk, chunk], Optimizer())
+
+
+@pytest.mark.parametrize("save", [None, "checkpoints"])
+def test_a_viewer_stops_the_run(save: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = SimpleNamespace(get_args=lambda: SimpleNamespace(save=save))
+    monkeypatch.setitem(sys.modules, "megatron.training", training)
+    run: Any = Run(stops_after=1)
+    traced = wrap_train_step(step_with(RESULTS), run)
+    traced(None, None, [nn.Linear(2, 2)], Optimizer())
+    assert traced(None, None, [nn.Linear(2, 2)], Optimizer()) == ({}, 1, save is not None, True, 0, None, None, 7)
+    short = wrap_train_step(step_with((RESULTS[0], 0, 0.25, None)), Run(stops_after=1))  # type: ignore[arg-type]
+    short(None, None, [nn.Linear(2, 2)], Optimizer())
+    with pytest.raises(RunStopped):
+        short(None, None, [nn.Linear(2, 2)], Optimizer())

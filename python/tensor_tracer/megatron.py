@@ -1,0 +1,91 @@
+"""The tracer in a training by Megatron-LM.
+
+    import tensor_tracer as tt
+    from megatron.training import training
+
+    training.train_step = tt.megatron.wrap_train_step(training.train_step, port=8765)
+    training.pretrain(…)
+
+Megatron-Core 0.16.1 has no means of its own to observe a training: no callbacks, and no named sites for tensors
+inside the model. So the function that trains one step is replaced, and tensors come from hooks on modules.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tensor_tracer.attaching import AttachedRun, RunStopped, attach
+from tensor_tracer.errors import TensorTracerError
+
+
+def wrap_train_step(
+    train_step: Callable[..., Any], run: AttachedRun | None = None, **options: Any
+) -> Callable[..., Any]:
+    """A function that does what `train_step` does, inside run.step(), and logs the loss, the norm of the gradient,
+    and the learning rate with which the step was taken.
+
+    `train_step`: that of megatron.training.training, or a function with its arguments `model`, a list of one model
+    chunk, and `optimizer`, and its results: the losses first, and the norm of the gradient third of four or sixth
+    of more. `run`: what attach() returned; without it, the first call attaches, with the `options` of attach().
+    If a viewer stops the run, the results tell Megatron-LM to save a checkpoint (with --save) and to exit; a
+    `train_step` with four results raises RunStopped. Raises TensorTracerError. Collective over all ranks.
+    """
+    signature = inspect.signature(train_step)
+    last: tuple[Any, ...] = ()  # results
+
+    @functools.wraps(train_step)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        nonlocal run, last
+        given = signature.bind(*args, **kwargs).arguments
+        if run is None:
+            first = {"first_step": given["iteration"] + 1} if given.get("iteration") is not None else {}
+            run = attach(_only_chunk(given["model"]), **({"trainer": "Megatron-LM"} | first | options))
+        rate = _learning_rate(given["optimizer"])
+        try:
+            with run.step():
+                results: tuple[Any, ...] = train_step(*args, **kwargs)
+        except RunStopped:
+            if len(last) < 7:
+                raise
+            return ({}, 1, _saves_checkpoints(), True, 0, None, None, *last[7:])
+        last = results
+        numbers = {"loss": _loss(results[0]), "grad_norm": results[5 if len(results) > 4 else 2], "lr": rate}
+        run.log(**{name: number for name, number in numbers.items() if number is not None})
+        return results
+
+    return traced
+
+
+def _only_chunk(model: nn.Module | Sequence[nn.Module]) -> nn.Module:
+    chunks = [model] if isinstance(model, nn.Module) else list(model)
+    if len(chunks) != 1:
+        message = f"the model has {len(chunks)} chunks, and the tracer follows one"
+        raise TensorTracerError("invalid_argument", message, "model", "train without virtual pipeline stages")
+    return chunks[0]
+
+
+def _loss(losses: Mapping[str, Any]) -> Tensor | None:
+    """The first loss. A pair is a sum over tokens and their number. None: another pipeline stage has the loss."""
+    if not losses:
+        return None
+    value = torch.as_tensor(next(iter(losses.values()))).detach().flatten()
+    return value[0] / value[1] if value.numel() == 2 else value.mean()
+
+
+def _learning_rate(optimizer: Any) -> float | None:
+    """That of the first weights, without the extra rate of embeddings and output layer."""
+    groups = getattr(optimizer, "param_groups", [])
+    return next((float(one["lr"]) for one in groups if not one.get("is_decoupled_lr")), None)
+
+
+def _saves_checkpoints() -> bool:
+    """True if Megatron-LM was started with --save."""
+    training: Any = sys.modules.get("megatron.training")
+    return training is not None and bool(getattr(training.get_args(), "save", None))
