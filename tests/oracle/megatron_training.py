@@ -1,0 +1,189 @@
+"""A training of a small GPT by Megatron-Core that test_attach_megatron.py starts, by itself or by torchrun.
+
+The tracer is attached or not. Hooks of this file, which know nothing of the tracer, keep what each module took
+and returned on this rank and its gradient; rank r writes them to OUT/rank<r>.pt, with losses and weights.
+
+    python megatron_training.py OUT '{"model": "llama", "steps": 3, "attach": {…}, …}'
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+TOKENS, VOCABULARY, HIDDEN, LAYERS = 8, 48, 32, 2
+
+# Settings of TransformerConfig; `position` is an argument of GPTModel.
+MODELS: dict[str, dict[str, Any]] = {
+    "gpt": {"num_attention_heads": 4, "ffn_hidden_size": 64, "position": "learned_absolute"},
+    "llama": {
+        "num_attention_heads": 4, "num_query_groups": 2, "ffn_hidden_size": 40, "position": "rope",
+        "normalization": "RMSNorm", "gated_linear_unit": True, "activation_func": nn.functional.silu,
+        "add_bias_linear": False,
+    },
+}  # fmt: skip
+
+
+def run_on_cpu() -> None:
+    """All patches of Megatron-Core 0.16.1, which expects CUDA: the device of new tensors, and the generators of random
+    numbers with their states, which nobody uses without dropout."""
+    from megatron.core.tensor_parallel import random
+
+    torch.cuda.current_device = lambda: torch.device("cpu")  # type: ignore[assignment, return-value]
+    random.CudaRNGStatesTracker.fork = lambda *_args: contextlib.nullcontext()
+    random._get_all_rng_states = lambda: ()  # these three: of recomputation
+    random._set_all_rng_states = lambda *_states: None
+    random._fork_rng = contextlib.nullcontext
+
+
+class PartNorm(nn.RMSNorm):
+    """A norm of a rank's part of the sequence. Megatron-Core has one only for CUDA."""
+
+    def __init__(self, config: Any, hidden_size: int, eps: float) -> None:
+        super().__init__(hidden_size, eps)
+        self.weight.sequence_parallel = True  # type: ignore[attr-defined]
+
+
+def make_model(options: dict[str, Any]) -> nn.Module:
+    from megatron.core import parallel_state
+    from megatron.core.models.gpt import GPTModel
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+    from megatron.core.transformer.transformer_block import TransformerBlockSubmodules
+    from megatron.core.transformer.transformer_config import TransformerConfig
+
+    settings = dict(MODELS[options["model"]])
+    position = settings.pop("position")
+    if options.get("marked"):
+        settings |= {"init_method": mark_columns, "normalization": "LayerNorm"}
+    if options.get("recompute"):
+        settings |= {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1}
+    config = TransformerConfig(
+        num_layers=LAYERS, hidden_size=HIDDEN, use_cpu_initialization=True, attention_dropout=0.0, hidden_dropout=0.0,
+        bias_activation_fusion=False, gradient_accumulation_fusion=False,
+        sequence_parallel=bool(options.get("sequence_parallel")),
+        tensor_model_parallel_size=parallel_state.get_tensor_model_parallel_world_size(), **settings,
+    )  # fmt: skip
+    torch.manual_seed(7)
+    spec = get_gpt_layer_local_spec(normalization=settings.get("normalization"))
+    if config.sequence_parallel:
+        spec.submodules.input_layernorm = spec.submodules.pre_mlp_layernorm = PartNorm
+        spec = TransformerBlockSubmodules(layer_specs=[spec] * LAYERS, layer_norm=PartNorm)
+    model: nn.Module = GPTModel(
+        config, spec, VOCABULARY, TOKENS, position_embedding_type=position, share_embeddings_and_output_weights=False
+    )
+    if options.get("marked"):
+        for norm in (one for one in model.modules() if isinstance(one, nn.LayerNorm)):
+            nn.init.zeros_(norm.weight)
+            norm.bias.data[0] = 1.0  # the first feature is 1, all others are 0
+    return model
+
+
+def mark_columns(weight: Tensor) -> None:
+    """Column k of the output is k times the first feature of the input."""
+    weight.zero_()
+    weight[:, 0] = torch.arange(len(weight))
+
+
+class Witness:
+    """Keeps the first tensor that each module takes and returns, and its gradient, by step and name."""
+
+    def __init__(self, root: nn.Module) -> None:
+        self.values: dict[tuple[int, str], Tensor] = {}
+        self.gradients: dict[tuple[int, str], Tensor] = {}
+        self.step = 0
+        for path, module in root.named_modules():
+            module.register_forward_pre_hook(self._before(f"{path}.input"), with_kwargs=True)
+            module.register_forward_hook(self._after(f"{path}.output"))
+
+    def _before(self, name: str) -> Any:
+        return lambda _module, args, kwargs: self._keep(name, (*args, *kwargs.values()))
+
+    def _after(self, name: str) -> Any:
+        return lambda _module, _args, output: self._keep(name, output if isinstance(output, tuple) else (output,))
+
+    def _keep(self, name: str, among: tuple[Any, ...]) -> None:
+        tensor = next((one for one in among if isinstance(one, Tensor) and one.is_floating_point()), None)
+        key = self.step, name
+        if tensor is None:
+            return
+        self.values.setdefault(key, tensor.detach().clone())
+        if tensor.requires_grad and torch.is_grad_enabled():  # with recomputation, only the second time
+            tensor.register_hook(lambda gradient: self.gradients.__setitem__(key, gradient.detach().clone()))
+
+
+def batch_of(step: int, rows: int) -> tuple[Tensor, Tensor]:
+    """Tokens and labels: the same on every rank."""
+    ids = torch.randint(0, VOCABULARY, (rows, TOKENS + 1), generator=torch.Generator().manual_seed(step))
+    return ids[:, :-1], ids[:, 1:]
+
+
+def loss_of(model: nn.Module, step: int, rows: int) -> Tensor:
+    ids, labels = batch_of(step, rows)
+    positions = torch.arange(TOKENS).expand_as(ids)
+    later = torch.ones(1, 1, TOKENS, TOKENS).triu(1).bool()
+    losses: Tensor = model(ids, positions, later, labels=labels)
+    return losses.mean()
+
+
+def train_step(
+    forward_step_func: Callable[[nn.Module], Tensor], data_iterator: None, model: list[nn.Module],
+    optimizer: torch.optim.Optimizer,
+) -> tuple[Any, ...]:  # fmt: skip
+    """One step, with the first arguments and all results of train_step of Megatron-LM."""
+    optimizer.zero_grad()
+    loss = forward_step_func(model[0])
+    loss.backward()
+    for weight in model[0].parameters():
+        if getattr(weight, "sequence_parallel", False):  # its gradient is of this rank's part of the sequence
+            dist.all_reduce(weight.grad)
+    optimizer.step()
+    norm = sum(float(weight.grad.square().sum()) for weight in model[0].parameters() if weight.grad is not None) ** 0.5
+    return {"lm loss": loss.detach()}, 0, False, False, 0, norm, None, 0
+
+
+def main() -> None:
+    from megatron.core import parallel_state
+
+    out, options = Path(sys.argv[1]), json.loads(sys.argv[2])
+    torch.set_num_threads(1)
+    run_on_cpu()
+    dist.init_process_group("gloo")
+    parallel_state.initialize_model_parallel(tensor_model_parallel_size=dist.get_world_size())
+    model = make_model(options)
+    if weights := options.get("weights"):
+        model.load_state_dict(torch.load(weights))
+    kept = {name: weight.clone() for name, weight in model.state_dict().items() if isinstance(weight, Tensor)}
+    witness = Witness(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0 if options.get("marked") else 0.05)
+    run, one_step = None, train_step
+    if options.get("attach") is not None:
+        import tensor_tracer as tt
+
+        run = tt.attach(model, **options["attach"])
+        one_step = tt.megatron.wrap_train_step(train_step, run)
+    losses = []
+    for step in range(1, options["steps"] + 1):
+        witness.step = step
+        results = one_step(partial(loss_of, step=step, rows=options.get("rows", 4)), None, [model], optimizer)
+        losses.append(float(results[0]["lm loss"]))
+    rank = dist.get_rank()
+    if run is not None:
+        (out / f"points{rank}.json").write_text(json.dumps(run.points()))
+        run.detach()
+    found = {"losses": losses, "norm": results[5], "values": witness.values, "gradients": witness.gradients}
+    torch.save(found | {"weights": kept}, out / f"rank{rank}.pt")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
