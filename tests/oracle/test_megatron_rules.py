@@ -15,7 +15,7 @@ from tensor_tracer.attaching.groups import make_groups
 from tensor_tracer.attaching.layouts import Layout, Layouts, TensorAxis
 from tensor_tracer.attaching.learning import Learner, Seen
 from tensor_tracer.attaching.names import Names
-from tensor_tracer.attaching.table import Batch, find_layers, make_sites, name_sites
+from tensor_tracer.attaching.table import Batch, find_layers, make_sites, name_sites, settle_layouts
 from tensor_tracer.errors import TensorTracerError
 from tensor_tracer.megatron import wrap_train_step
 from torch import Tensor, nn
@@ -172,7 +172,12 @@ def test_a_part_of_the_sequence_is_a_row() -> None:
 
 
 def test_a_claim_that_the_shape_contradicts() -> None:
-    assert row_of(seen("decoder.layers.0", LAYER, 4, 2, 32)) == "a rank has 4 of 8 tokens, but the layout is replicate"
+    wrong = seen("decoder.layers.0", LAYER, 4, 2, 32)
+    problem = "a rank has 4 of 8 tokens, but the layout is replicate by the class TransformerLayer of decoder.layers.0"
+    assert row_of(wrong) == problem
+    sites = make_sites([wrong, seen("x", nn.Identity(), 4, 2, 32)], {}, Batch(2, 8, True), 2)
+    told = settle_layouts(sites, [[(site.seen.shape, rank, False) for site in sites] for rank in (0, 1)])
+    assert told == [f"decoder.layers.0.output is not traced: {problem}"]
     assert "8 of 8 tokens" in row_of(seen("decoder.layers.0", PART_LAYER, 8, 2, 32))
     assert "known to no source" in row_of(seen("x", nn.Identity(), 4, 2, 32))
     gathered = module("ColumnParallelLinear", **COLUMN)
@@ -238,7 +243,7 @@ def test_the_module_that_passes_a_tensor_on_may_know_more() -> None:
     learner.start(None)
     learner.finish(root(torch.rand(8, 2, 4)))
     layouts = {one.name: (str(one.layout), one.layout.source) for one in learner.seen}
-    assert layouts["norm.output"] == ("replicate", "attention is a Attention")
+    assert layouts["norm.output"] == ("replicate", "the class Attention of attention")
     assert layouts["norm.input"][0] == "rank-local"
 
 

@@ -95,7 +95,7 @@ def rule_for(path: str, module: nn.Module, is_output: bool) -> Layout | None:
     found = _find(path, module, is_output)
     if found is None or found.problem:
         return found
-    return Layout(found.dim, found.sizes, source=f"{path or 'the model'} is a {type(module).__name__}")
+    return Layout(found.dim, found.sizes, source=f"the class {type(module).__name__} of {path or 'the model'}")
 
 
 def _find(path: str, module: Any, is_output: bool) -> Layout | None:

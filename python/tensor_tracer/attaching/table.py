@@ -31,6 +31,7 @@ class Site:
     path: str  # of the place
     name: str = ""
     problem: str = ""
+    is_claim_wrong: bool = False  # the problem: the shape contradicts the layout that a source claims
     layout: Layout = field(default_factory=Layout)
     row: dict[str, Any] = field(default_factory=dict)
     standard: Standard | None = None
@@ -114,8 +115,9 @@ def _shape(site: Site, batch: Batch, ranks: int) -> None:
         return
     parts = ranks if site.row.get("dim") == 1 else 1
     if shape[1 - view] * parts != batch.tokens:
-        layout = site.layout if site.layout.is_known else "known to no source"
+        layout = f"{site.layout} by {site.layout.source}" if site.layout.is_known else "known to no source"
         site.problem = f"a rank has {shape[1 - view]} of {batch.tokens} tokens, but the layout is {layout}"
+        site.is_claim_wrong = site.layout.is_known
 
 
 def _view_of(seen: Seen, batch: Batch, ranks: int) -> int | None:
@@ -148,7 +150,8 @@ def _place(site: Site, view: int, ranks: int) -> None:
         sizes = layout.sizes or (shape[-1] * ranks,)
         row |= {"dim": 2, "segments": [[size, ranks] for size in sizes], "features": sum(sizes)}
         if sum(sizes) != shape[-1] * ranks:
-            site.problem = f"{layout.source}, which has {sum(sizes)} features, but {ranks} ranks have {shape[-1]} each"
+            site.problem = f"{layout.source} says {sum(sizes)} features, but {ranks} ranks have {shape[-1]} each"
+            site.is_claim_wrong = True
     elif view != _kFlat and dim == (0 if view == _kSequenceFirst else 1):
         row |= {"dim": 1, "segments": [[shape[dim] * ranks, ranks]]}
     else:
@@ -183,6 +186,8 @@ def settle_layouts(sites: list[Site], of_ranks: Sequence[Sequence[tuple[tuple[in
             site.problem = site.problem or f"its shape on the tensor-parallel ranks {', '.join(others)} is another"
         others = [str(rank) for rank, one in enumerate(mine) if one[1] != mine[0][1]]
         if site.problem:
+            if site.is_claim_wrong:
+                messages.append(f"{site.seen.name} is not traced: {site.problem}")
             continue
         if not site.layout.is_known:
             if not others and not mine[0][2]:
