@@ -15,7 +15,7 @@ from tensor_tracer.attaching import AttachedRun, attach
 _NUMBERS = {"loss": "loss", "learning_rate": "lr", "grad_norm": "grad_norm"}
 
 
-class TracerCallback(TrainerCallback):  # type: ignore[misc]
+class TracerCallback(TrainerCallback):
     """Attaches when the training begins, with the options of `attach`, and detaches at its end. `run` is the attached
     run while the training lasts. A viewer who stops the run ends the training as `should_training_stop` does."""
 
@@ -24,8 +24,9 @@ class TracerCallback(TrainerCallback):  # type: ignore[misc]
         self._options = {"port": port, "trainer": "transformers.Trainer", **options}
 
     def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: nn.Module, **_: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **parts: Any
     ) -> None:
+        model: nn.Module = parts["model"]
         self.run = attach(model, first_step=state.global_step + 1, **self._options)
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:

@@ -85,6 +85,10 @@ std::string apply_program(const RunPointer& run, const std::string& program,
   return with_errors([&] { return (**run).apply_program(json::parse(program), next_step).dump(); });
 }
 
+void send_event(const RunPointer& run, const std::string& event, const std::string& params) {
+  (**run).send_event(event, json::parse(params));
+}
+
 TORCH_LIBRARY(tensor_tracer, library) {
   library.def("to_local(Tensor(a) x) -> Tensor(a)");
   library.class_<BoundForward>("Forward")
@@ -118,10 +122,7 @@ TORCH_LIBRARY(tensor_tracer, library) {
            [](const RunPointer& run, std::int64_t step) { return (**run).before_step(step); })
       .def("begin", begin)
       .def("end_step", [](const RunPointer& run, std::int64_t step) { (**run).end_step(step); })
-      .def("send_event",
-           [](const RunPointer& run, const std::string& event, const std::string& params) {
-             (**run).send_event(event, json::parse(params));
-           })
+      .def("send_event", send_event)
       .def("apply_program", apply_program)
       .def("tracer_seconds", [](const RunPointer& run) { return (**run).tracer_seconds(); })
       .def("finish", [](const RunPointer& run, std::int64_t step) { (**run).finish(step); });

@@ -41,10 +41,11 @@ def attach(
     tensors that the tracer does not understand, by a pattern of the module's path and `.output` or `.input`:
     {"model.layers.*.mlp.act.output": Shard(-1)}. `tensor_parallel_group`: the group, if the model's weights are no
     DTensors. `record`: keep all traced data in this folder. `vectors`: the folder of direction vectors.
-    `tokenizer`: "byte" if ids are bytes; the page then shows text, else numbers. Raises TensorTracerError. Call it after init_process_group and after the model was parallelised, on every rank.
+    `tokenizer`: "byte" if ids are bytes; the page then shows text, else numbers.
+    Raises TensorTracerError. Call it after init_process_group and after the model was parallelised, on every rank.
     """
     root = _check_model(model)
-    axis = TensorAxis.of(model, tensor_parallel_axis)
+    axis = TensorAxis.of(root, tensor_parallel_axis)
     overrides = check_overrides(placements or {})
     text = _read_plan(plan)
     extension = load_extension()

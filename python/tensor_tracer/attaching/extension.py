@@ -40,7 +40,7 @@ def load_extension() -> Extension:
         message = f"tensor-tracer-torch was built for torch {found.built_for}, and this is torch {torch.__version__}"
         raise TensorTracerError("wrong_torch", message, str(found.library), _remedy())
     try:
-        torch.ops.load_library(str(found.library))
+        torch.ops.load_library(str(found.library))  # type: ignore[no-untyped-call]
     except OSError as error:
         message = f"the library does not fit torch {torch.__version__}: {error}"
         raise TensorTracerError("wrong_torch", message, str(found.library), _remedy()) from error

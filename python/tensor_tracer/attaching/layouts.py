@@ -116,7 +116,8 @@ class Layouts:
         if dim is None:
             return None
         source = f"its weight is Shard({dim})"
-        features = module.weight.shape[1 if isinstance(module, nn.Embedding) else 0]
+        weight: Tensor = module._parameters["weight"]  # type: ignore[assignment]
+        features = weight.shape[1 if isinstance(module, nn.Embedding) else 0]
         if dim == (1 if isinstance(module, nn.Embedding) else 0) and tensor.shape[-1] != features:
             return Layout(dim=-1, source=source)
         if tensor.dim() == 3 and tensor.shape[1] * self.ranks == tokens:

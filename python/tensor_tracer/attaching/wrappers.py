@@ -20,7 +20,7 @@ def local_of(tensor: Tensor) -> Tensor:
         if isinstance(tensor, DTensor):
             tensor = tensor.to_local()
         if isinstance(tensor, AsyncCollectiveTensor):
-            tensor = tensor.trigger_wait()
+            tensor = tensor.trigger_wait()  # type: ignore[no-untyped-call]
     return tensor
 
 

@@ -57,12 +57,12 @@ base::Error no_entry(const SetAlarm& alarm, const std::string& why) {
 
 // The point with this name or path in the run's facts; null if the facts do not have it.
 const json& point_of(const json& facts, const std::string& name) {
-  static const json kAbsent;
+  static const json absent;
   const json& points = member(facts, "points");
   const auto found = std::ranges::find_if(points, [&](const json& point) {
     return text_of(point, "name") == name || text_of(point, "path") == name;
   });
-  return found == points.end() ? kAbsent : *found;
+  return found == points.end() ? absent : *found;
 }
 
 // The place of a name in a list, or of a number that is written as text.

@@ -96,10 +96,10 @@ bool Subscription::may_want(const TracedEntry& entry) const {
 }
 
 const json& find_point(const json& facts, const json& name) {
-  static const json kAbsent;
+  static const json absent;
   for (const json& point : protocol::member(facts, "points"))
     if (name.is_string() && protocol::member(point, "name") == name) return point;
-  return kAbsent;
+  return absent;
 }
 
 std::optional<std::uint16_t> flag_of_point(const json& facts, const json& name) {
