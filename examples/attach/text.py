@@ -1,12 +1,21 @@
-"""Batches of bytes from Python's own library, the text of scripts/demo.sh."""
+"""What the examples share: their options, and batches of bytes from Python's own library, the text of scripts/demo.sh."""
 
 from __future__ import annotations
 
+import argparse
 import sysconfig
 from pathlib import Path
 
 import torch
 from torch import Tensor
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--port", type=int, default=8765)
+    parser.add_argument("--run-dir", default="")
+    return parser.parse_args()
 
 
 class Bytes(torch.utils.data.Dataset[dict[str, Tensor]]):

@@ -7,23 +7,18 @@ The lines with `run` are all that the tracer needs.
 
 from __future__ import annotations
 
-import argparse
 import os
 
 import tensor_tracer as tt
 import torch
 import torch.distributed as dist
-from text import batches
+from text import batches, parse_options
 from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--port", type=int, default=8765)
-    parser.add_argument("--run-dir", default="")
-    options = parser.parse_args()
+    options = parse_options()
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     if ranks > 1:
         dist.init_process_group("gloo")

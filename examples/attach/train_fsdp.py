@@ -5,22 +5,16 @@ torchrun --standalone --nproc-per-node 2 examples/attach/train_fsdp.py --steps 3
 
 from __future__ import annotations
 
-import argparse
-
 import tensor_tracer as tt
 import torch
 import torch.distributed as dist
-from text import batches
+from text import batches, parse_options
 from torch.distributed.fsdp import fully_shard
 from transformers import LlamaConfig, LlamaForCausalLM
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--port", type=int, default=8765)
-    parser.add_argument("--run-dir", default="")
-    options = parser.parse_args()
+    options = parse_options()
     dist.init_process_group("gloo")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(1)

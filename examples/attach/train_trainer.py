@@ -5,19 +5,13 @@ torchrun --standalone --nproc-per-node 2 examples/attach/train_trainer.py --step
 
 from __future__ import annotations
 
-import argparse
-
 from tensor_tracer.hf import TracerCallback
-from text import Bytes
+from text import Bytes, parse_options
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--port", type=int, default=8765)
-    parser.add_argument("--run-dir", default="")
-    options = parser.parse_args()
+    options = parse_options()
     config = GPT2Config(n_embd=128, n_layer=4, n_head=4, n_positions=128, vocab_size=256)
     arguments = TrainingArguments(
         output_dir="build/train_trainer", max_steps=options.steps, per_device_train_batch_size=8, logging_steps=1,

@@ -67,7 +67,8 @@ class Run {
   double tracer_seconds() const { return tracer_ ? tracer_->seconds().all : 0.0; }
   /// The file of the recording; empty: none.
   std::string recording() const { return hub_ ? hub_->recording() : ""; }
-  /// Ends the connection to the hub, which then ends, and lets go of the groups.
+  /// Ends the connection to the hub; the hub then ends. Afterwards the object holds no process
+  /// group.
   void finish(std::int64_t last_step);
 
  private:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -70,7 +69,7 @@ def _checked(found: Extension) -> Extension:
 
 
 def _remedy() -> str:
-    return f"install it: {sys.executable} -m pip install --no-build-isolation ./python/torch"
+    return "build a checkout (scripts/setup.sh --for demo) with this torch, and set TENSOR_TRACER_BUILD to its build/release"
 
 
 def called(function: Callable[..., T], *arguments: object) -> T:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from tensor_tracer.attaching.learning import Member, member_of, replaced
+from tensor_tracer.attaching.learning import Member, first_tensor, member_of, replaced
 from tensor_tracer.attaching.table import Site
 from tensor_tracer.attaching.wrappers import differentiable_local, is_wrapped, local_of, wrapped_like
 
@@ -101,7 +101,9 @@ class SiteHooks:
     def _ask_skip(self, number: int) -> Any:
         def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if self.forward is not None and self.forward.skips(number):
-                self._inputs[number] = args[0] if args else kwargs["hidden_states"]
+                _, tensor = first_tensor(args if args else kwargs)
+                if tensor is not None:
+                    self._inputs[number] = tensor
 
         return hook
 

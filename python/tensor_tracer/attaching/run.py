@@ -47,7 +47,6 @@ class AttachedRun:
         self._root, self._native, self._groups, self._layouts = root, native, groups, layouts
         self._plan, self._names, self._told = plan, names, told
         self._step = first_step - 1  # the last step that has begun
-        self._first_step = first_step
         self._is_in_step = self._has_ended = self._has_learned = False
         self._may_continue: bool | None = None  # of the next step; None: not asked yet
         self._micro_batch = self._evaluated = 0  # forwards of the step; forwards after it without a backward
@@ -171,7 +170,7 @@ class AttachedRun:
         return answer
 
     def detach(self) -> None:
-        """Removes every hook, ends the hub, and lets go of the groups. Collective over all ranks."""
+        """Removes every hook, ends the hub, and destroys the process groups of the tracer. Collective over all ranks."""
         if self._has_ended:
             return
         self._end_forward()
