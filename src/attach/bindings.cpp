@@ -111,6 +111,12 @@ TORCH_LIBRARY(tensor_tracer, library) {
           "capture", [](const ForwardPointer& one, std::int64_t site, const at::Tensor& output,
                         const at::Tensor& local) { (**one).capture(site, output, local); })
       .def(
+          "rows_wanted",
+          [](const ForwardPointer& one, std::int64_t site) { return (**one).rows_wanted(site); })
+      .def(
+          "capture_made", [](const ForwardPointer& one, std::int64_t site,
+                             const at::Tensor& value) { (**one).capture_made(site, value); })
+      .def(
           "end_forward", [](const ForwardPointer& one) { (**one).end_forward(); })
       .def(
           "end", [](const ForwardPointer& one) { (**one).end(); });

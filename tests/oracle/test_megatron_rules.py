@@ -239,7 +239,7 @@ def test_the_module_that_passes_a_tensor_on_may_know_more() -> None:
             return result
 
     root = Root()
-    learner = Learner(root, Layouts(2, {}, TensorAxis.of(root, ["tp"]), megatron.rule_for))
+    learner = Learner(root, Layouts(2, {}, TensorAxis.of(root, ["tp"]), megatron.rule_for), 0)
     learner.start(None)
     learner.finish(root(torch.rand(8, 2, 4)))
     layouts = {one.name: (str(one.layout), one.layout.source) for one in learner.seen}

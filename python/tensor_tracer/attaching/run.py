@@ -210,7 +210,7 @@ class AttachedRun:
                 return
             self._micro_batch += 1
             if self._learned is None:
-                self._learner = Learner(self._root, self._layouts)
+                self._learner = Learner(self._root, self._layouts, about.attention_heads(self._root))
                 self._learner.start(tokens)
             return
         if tokens is None:

@@ -14,9 +14,10 @@ from typing import Any
 from torch import nn
 
 from tensor_tracer.attaching import megatron
+from tensor_tracer.attaching.attention import TEXTS
 from tensor_tracer.attaching.layouts import Layout
 from tensor_tracer.attaching.learning import Seen
-from tensor_tracer.attaching.names import Names, Standard, of_model
+from tensor_tracer.attaching.names import Names, Standard, of_attention, of_model
 
 _kSame, _kSequenceFirst, _kFlat = 0, 1, 2
 _kFloats = {"torch.float32", "torch.float64", "torch.bfloat16", "torch.float16"}
@@ -207,9 +208,11 @@ def name_sites(sites: list[Site], layers: Mapping[str, int], names: Names, vocab
     for site in places:
         all_names = [site.seen.name, *site.seen.aliases]
         own = names.own(site.full_path)
-        site.standard = of_model(
-            site.layer, site.path, first_input in all_names, _is_logits(site, vocabulary)
-        ) or names.standard([site.path, *_aliases(site)])
+        site.standard = (
+            of_attention(site.layer, site.seen.part)
+            or of_model(site.layer, site.path, first_input in all_names, _is_logits(site, vocabulary))
+            or names.standard([site.path, *_aliases(site)])
+        )
         wanted = own or (site.standard.name if site.standard else site.path)
         if taken.setdefault(wanted, site.full_path) != site.full_path:
             wanted, site.standard = site.path, None
@@ -226,18 +229,17 @@ def _is_logits(site: Site, vocabulary: int) -> bool:
 
 def describe(site: Site, head_size: int) -> dict[str, Any]:
     """The site for the library (src/attach/places.h)."""
-    module = type(site.seen.module).__name__
-    what = "output" if site.seen.is_output else "input"
     is_local = not site.layout.is_known
     row = site.row | {
         "layer": site.layer,
         "name": site.name,
         "path": site.path,
-        "text": f"{what} of {_without_number(site)} ({module})" + ("; values of tensor rank 0 only" if is_local else ""),
+        "text": _text_of(site) + ("; values of tensor rank 0 only" if is_local else ""),
         "dtype": str(site.seen.dtype).removeprefix("torch."),
         "rank_local": is_local,
-        "in_programs": not is_local,
-        "writable": not is_local,
+        "in_programs": not is_local and site.seen.part in ("input", "output"),
+        "writable": not is_local and site.seen.part in ("input", "output"),
+        "gradient": not site.seen.is_made,
         "vocabulary": site.standard is not None and site.standard.name == "Logits",
     }
     aliases = _aliases(site)
@@ -248,6 +250,14 @@ def describe(site: Site, head_size: int) -> dict[str, Any]:
         if standard.name == "Embedding":
             row["hidden_state"] = 0
     return row | {"aliases": [alias for alias in aliases if alias != site.path]}
+
+
+def _text_of(site: Site) -> str:
+    seen = site.seen
+    module = f"{_without_number(site)} ({type(seen.module).__name__})"
+    if seen.is_made:
+        return f"{TEXTS[seen.part]}; {module}"
+    return f"{'attention probabilities' if seen.part == 'scores' else seen.part} of {module}"
 
 
 def _without_number(site: Site) -> str:
