@@ -89,8 +89,7 @@ void send_event(const RunPointer& run, const std::string& event, const std::stri
   (**run).send_event(event, json::parse(params));
 }
 
-TORCH_LIBRARY(tensor_tracer, library) {
-  library.def("to_local(Tensor(a) x) -> Tensor(a)");
+void bind_forward(torch::Library& library) {
   library.class_<BoundForward>("Forward")
       .def(
           "is_idle", [](const ForwardPointer& one) { return (**one).is_idle(); })
@@ -120,6 +119,11 @@ TORCH_LIBRARY(tensor_tracer, library) {
           "end_forward", [](const ForwardPointer& one) { (**one).end_forward(); })
       .def(
           "end", [](const ForwardPointer& one) { (**one).end(); });
+}
+
+TORCH_LIBRARY(tensor_tracer, library) {
+  library.def("to_local(Tensor(a) x) -> Tensor(a)");
+  bind_forward(library);
   library.class_<BoundRun>("Run")
       .def(torch::init<const std::string&>())
       .def("hub", hub_of)

@@ -146,7 +146,7 @@ def test_classes_of_the_user_and_of_others() -> None:
 
 def seen(path: str, one: nn.Module, *shape: int, is_output: bool = True) -> Seen:
     layout = megatron.rule_for(path, one, is_output) or Layout(is_known=False)
-    return Seen(path, one, is_output, None, shape, torch.float32, layout, 0, False)
+    return Seen(path, one, "output" if is_output else "input", None, shape, torch.float32, layout, 0, False)
 
 
 def row_of(one: Seen, rows: int = BATCH, ranks: int = 2) -> Any:
