@@ -289,8 +289,6 @@ int run_train(int argc, const char* const* argv) {
   auto launch = comm::detect_launch(comm::process_environment());
   if (!launch) return refuse(launch.error(), 0);
   const int rank = launch.value().rank;
-  if (auto backend = comm::check_backend(launch.value()); !backend)
-    return refuse(backend.error(), rank);
   const bool is_first = rank == 0;
 
   config::TrainConfig config;
@@ -305,6 +303,8 @@ int run_train(int argc, const char* const* argv) {
     if (is_first) fmt::print("{}", text);
     return kExitDone;
   }
+  if (auto backend = comm::check_backend(launch.value(), config.distributed_backend); !backend)
+    return refuse(backend.error(), rank);
   auto run = prepare(std::move(config), launch.value());
   if (!run) return refuse(run.error(), rank);
   run.value().given = given_options(app);

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from hub_harness import HubOfRun
-from program import Flags, binary, environment, step_log, tiny_flags, to_arguments, train, write_text
+from program import Flags, binary, command, environment, step_log, tiny_flags, to_arguments, train, write_text
 from test_program import processes_naming, wait_until
 
 
@@ -42,10 +42,28 @@ def test_the_group_suite_passes(ranks: int) -> None:
 @pytest.mark.parametrize(("ranks", "tensor"), [pytest.param(2, 2, marks=NIGHTLY), (4, 2)])
 def test_torchrun_trains_as_mpirun_does(ranks: int, tensor: int, flags: Flags, tmp_path: Path) -> None:
     same = {**flags, "train_iters": 5, "tensor_model_parallel_size": tensor, "log_format": "json"}
-    done = run(torchrun(ranks, "tensor-tracer", "train", *to_arguments({**same, "run_dir": str(tmp_path / "run")})))
+    done = run(torchrun(ranks, "tensor-tracer", "train", *to_arguments({**same, "run_dir": str(tmp_path / "run"),
+                                                                    "distributed_backend": "gloo"})))
     assert done.returncode == 0, done.stderr
     losses = [step["loss"] for step in step_log(done.stdout)]
     assert losses == train(same, tmp_path / "mpirun", ranks).losses() and len(losses) == 5
+
+
+REFUSALS = [
+    pytest.param(True, "mpi", "torchrun connects ranks by gloo, not by mpi", id="torchrun-mpi"),
+    pytest.param(False, "gloo", "Open MPI connects ranks by mpi, not by gloo", id="mpirun-gloo"),
+    pytest.param(True, "nccl", "nccl moves tensors between GPUs", id="nccl"),
+]
+
+
+@pytest.mark.parametrize(("by_torchrun", "asked", "words"), REFUSALS)
+def test_a_backend_that_the_launcher_does_not_offer_is_refused(
+    by_torchrun: bool, asked: str, words: str, flags: Flags
+) -> None:
+    asking = {**flags, "distributed_backend": asked}
+    line = torchrun(2, "tensor-tracer", "train", *to_arguments(asking)) if by_torchrun else command(asking, 2)
+    done = run(line)
+    assert done.returncode != 0 and words in done.stderr and "--distributed-backend" in done.stderr
 
 
 class Endless:

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/comm/launcher.h"
@@ -19,8 +20,9 @@ struct WorldOptions {
   bool shared_memory = true;
 };
 
-/// Gives an error if this program was built without the backend that the launcher needs.
-base::Status check_backend(const Launch& launch);
+/// Gives an error if this program was built without the backend that the launcher needs, or if that
+/// is not `asked`: "mpi", "gloo", "nccl", or "auto" for any.
+base::Status check_backend(const Launch& launch, const std::string& asked = "auto");
 
 /// Owns the backend that the launcher needs, from its start to its end: MPI from MPI_Init_thread to
 /// MPI_Finalize; under torchrun libtorch's gloo groups; without a launcher a world of one rank,

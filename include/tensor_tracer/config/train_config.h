@@ -106,6 +106,7 @@ struct TrainConfig {
   MonitorConfig monitor;
   InterventionConfig intervention;
   int tensor_model_parallel_size = 1;
+  std::string distributed_backend = "auto";  // that of the launcher, or "mpi", "gloo", "nccl"
   std::int64_t micro_batch_size = 8;
   std::int64_t global_batch_size = 0;  // 0: micro_batch_size × data-parallel size
   std::int64_t train_iters = 300;

@@ -35,7 +35,16 @@ void check_numbers(const Launch& launch) {
   }
 }
 
+/// Open MPI finds the ranks of srun by PMIx alone; with another plug-in MPI_Init ends the process.
+void check_plug_in(const Launch& launch) {
+#ifdef OPEN_MPI
+  if (launch.launcher == "Slurm" && std::getenv("PMIX_RANK") == nullptr)
+    throw CommError("srun started the ranks without PMIx, which Open MPI needs; use srun --mpi=pmix");
+#endif
+}
+
 void start_library(const Launch& launch) {
+  check_plug_in(launch);
   int initialised = 0;
   MPI_Initialized(&initialised);
   TT_CHECK(initialised == 0, "MPI was started before in this process");
