@@ -21,6 +21,7 @@ from tensor_tracer.attaching.learning import is_compiled
 from tensor_tracer.attaching.names import Names
 from tensor_tracer.attaching.run import AttachedRun, RunStopped, is_attached, remember
 from tensor_tracer.errors import TensorTracerError
+from tensor_tracer.sinks.settings import Settings, check_sinks
 
 __all__ = ["AttachedRun", "RunStopped", "attach"]
 
@@ -31,6 +32,7 @@ def attach(
     tensor_parallel_group: Any = None, tensor_parallel_axis: Sequence[str] = ("tp", "tensor", "tensor_parallel"),
     record: str | Path | None = None, vectors: str | Path | None = None, first_step: int = 1, run_name: str = "",
     run_dir: str | Path = "", auth: str = "token", tokenizer: str = "ids", trainer: str = "PyTorch",
+    sinks: Sequence[str | Settings] = (),
 ) -> AttachedRun:  # fmt: skip
     """Attaches the tracer to a model and serves its page on `port` (0: the next free one; None: no page).
 
@@ -41,24 +43,28 @@ def attach(
     tensors that the tracer does not understand, by a pattern of the module's path and `.output` or `.input`:
     {"model.layers.*.mlp.act.output": Shard(-1)}. `tensor_parallel_group`: the group, if the model's weights are no
     DTensors. `record`: keep all traced data in this folder. `vectors`: the folder of direction vectors.
-    `tokenizer`: "byte" if ids are bytes; the page then shows text, else numbers.
+    `tokenizer`: "byte" if ids are bytes; the page then shows text, else numbers. `sinks`: other tools that take the
+    numbers of the run until it is detached, "wandb", "tensorboard", "otlp", or settings of tensor_tracer.sinks.
     Raises TensorTracerError. Call it after init_process_group and after the model was parallelised, on every rank.
     """
     root = _check_model(model)
     axis = TensorAxis.of(root, tensor_parallel_axis)
     overrides = check_overrides(placements or {})
+    check_sinks(sinks)
     text = _read_plan(plan)
     extension = load_extension()
     groups = make_groups(root, axis, tensor_parallel_group)
     settings = groups.settings() | {"first_step": first_step}
     if groups.rank == 0:
         settings |= {"vectors": str(vectors or "")}
-        if port is not None or record is not None:
+        if port is not None or record is not None or sinks:
             settings["hub"] = _hub_settings(extension, port, record, run_name, run_dir, auth)
     native = _start(torch.classes.tensor_tracer.Run, settings, groups)
     layouts = Layouts(len(groups.tensor_ranks), overrides, axis, megatron.rule_for)
     told = {"trainer": trainer, "tokenizer": tokenizer}
     run = AttachedRun(root, native, groups, layouts, text, Names(names), first_step, told)
+    if groups.rank == 0:
+        run.follow(sinks)
     remember(root, run)
     atexit.register(_finish, run)
     _print_address(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -27,6 +27,8 @@ from tensor_tracer.attaching.table import (
 )  # fmt: skip
 from tensor_tracer.attaching.tokens import find_tokens, text_size
 from tensor_tracer.errors import TensorTracerError
+from tensor_tracer.sinks.followers import Followers
+from tensor_tracer.sinks.settings import Settings
 
 
 class RunStopped(Exception):
@@ -61,6 +63,7 @@ class AttachedRun:
         self._given_tokens: Tensor | None = None
         hub = native.hub()
         self._hub: dict[str, Any] = json.loads(hub) if hub else {}
+        self._followers: Followers | None = None
         self._handles = [
             root.register_forward_pre_hook(self._before_forward, with_kwargs=True, prepend=True),
             root.register_forward_hook(self._after_forward),
@@ -82,6 +85,10 @@ class AttachedRun:
     def addresses(self) -> dict[str, Any]:
         """Of the hub, with the token; empty on other ranks than global rank 0."""
         return dict(self._hub)
+
+    def follow(self, sinks: Sequence[str | Settings]) -> None:
+        """Sends the run's numbers to other tools until its end. On global rank 0 only, and once."""
+        self._followers = Followers(sinks, self.run_dir, self._warn)
 
     @contextmanager
     def step(self, tokens: Tensor | None = None) -> Iterator[None]:
@@ -134,13 +141,17 @@ class AttachedRun:
             self._native.end_step(self._step)
         elif self._learned is not None:
             self._use(*self._learned)
+        if self._followers is not None:
+            self._followers.check()
 
     def log(self, **numbers: float | Tensor) -> None:
         """Numbers of the last step: `loss`, `lr`, `grad_norm`, `valid_loss`, `tokens_per_second`. Those of global
         rank 0 are shown."""
         if not self._hub:
             return
-        sent = {name: float(value) for name, value in numbers.items()}
+        sent = {
+            name: float(value.detach() if isinstance(value, Tensor) else value) for name, value in numbers.items()
+        }
         self._numbers = (self._numbers or {"step": max(self._step, 1)}) | sent
         self._send_numbers()
 
@@ -182,10 +193,11 @@ class AttachedRun:
         self._hooks.forward = None
         if self._learner is not None:
             self._learner.stop()
-        self._native.finish(max(self._step, 0))
-        self._native = None
+        self._finish_native()
         self._groups.destroy()
         forget(self._root)
+        if self._followers is not None:
+            self._followers.finish()
 
     def finish_sending(self) -> None:
         """Sends the queued messages and ends the hub. For the end of the process, without detach()."""
@@ -193,7 +205,15 @@ class AttachedRun:
             return
         self._has_ended = True
         self._send_numbers()
+        self._finish_native()
+        if self._followers is not None:
+            self._followers.finish()
+
+    def _finish_native(self) -> None:
+        if self._followers is not None:
+            self._followers.wait_until_connected()
         self._native.finish(max(self._step, 0))
+        self._native = None
 
     # --- the passes ---
 
