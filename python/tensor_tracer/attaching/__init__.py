@@ -54,17 +54,14 @@ def attach(
     text = _read_plan(plan)
     extension = load_extension()
     groups = make_groups(root, axis, tensor_parallel_group)
-    settings = groups.settings() | {"first_step": first_step}
-    if groups.rank == 0:
-        settings |= {"vectors": str(vectors or "")}
-        if port is not None or record is not None or sinks:
-            settings["hub"] = _hub_settings(extension, port, record, run_name, run_dir, auth)
+    settings = groups.settings() | {"first_step": first_step, "vectors": str(vectors or "") if groups.rank == 0 else ""}
+    if groups.rank == 0 and (port is not None or record is not None or sinks):
+        settings["hub"] = _hub_settings(extension, port, record, run_name, run_dir, auth)
     native = _start(torch.classes.tensor_tracer.Run, settings, groups)
     layouts = Layouts(len(groups.tensor_ranks), overrides, axis, megatron.rule_for)
     told = {"trainer": trainer, "tokenizer": tokenizer}
     run = AttachedRun(root, native, groups, layouts, text, Names(names), first_step, told)
-    if groups.rank == 0:
-        run.follow(sinks)
+    run.follow(sinks)
     remember(root, run)
     atexit.register(_finish, run)
     _print_address(run)

@@ -87,8 +87,9 @@ class AttachedRun:
         return dict(self._hub)
 
     def follow(self, sinks: Sequence[str | Settings]) -> None:
-        """Sends the run's numbers to other tools until its end. On global rank 0 only, and once."""
-        self._followers = Followers(sinks, self.run_dir, self._warn)
+        """Global rank 0 sends the run's numbers to other tools until its end. Once for a run."""
+        if self._hub:
+            self._followers = Followers(sinks, self.run_dir, self._warn)
 
     @contextmanager
     def step(self, tokens: Tensor | None = None) -> Iterator[None]:
