@@ -131,9 +131,10 @@ class Layouts:
         return Layout(source=source)
 
     def _weight_dim(self, module: nn.Module) -> int | None:
-        """The dim that the tensor-parallel axis shards of the module's weight; None: none."""
+        """The dim that the tensor-parallel axis shards of the module's weight; None: none, or another module than a
+        linear layer or an embedding, whose weight may be transposed, as that of Conv1D."""
         weight = module._parameters.get("weight")
-        if not isinstance(weight, DTensor):
+        if not isinstance(weight, DTensor) or not isinstance(module, (nn.Linear, nn.Embedding)):
             return None
         placement = self.on_axis(weight)
         return placement.dim if isinstance(placement, Shard) else None

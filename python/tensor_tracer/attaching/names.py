@@ -85,9 +85,10 @@ class Names:
         """The user's name for a place with this full path."""
         return self._own.get(path)
 
-    def standard(self, paths: Iterable[str]) -> Standard | None:
+    def standard(self, paths: Iterable[str], is_in_layer: bool) -> Standard | None:
         """`paths`: all names of one tensor."""
-        return next((self._standard[path] for path in paths if path in self._standard), None)
+        found = (self._standard[path] for path in paths if path in self._standard)
+        return next((one for one in found if (one is not _FINAL_NORM) == is_in_layer), None)
 
 
 # By the part of an attention module (attention.py).

@@ -205,19 +205,34 @@ def name_sites(sites: list[Site], layers: Mapping[str, int], names: Names, vocab
     places = [site for site in sites if not site.problem]
     first_input = f"{next(iter(layers), '')}.input"
     taken: dict[str, str] = {}
+    owners = {(site.layer > 0, path): site.full_path for site in places for path in (*_aliases(site), site.path)}
     for site in places:
         all_names = [site.seen.name, *site.seen.aliases]
         own = names.own(site.full_path)
         site.standard = (
             of_attention(site.layer, site.seen.part)
             or of_model(site.layer, site.path, first_input in all_names, _is_logits(site, vocabulary))
-            or names.standard([site.path, *_aliases(site)])
+            or names.standard([site.path, *_aliases(site)], site.layer > 0)
         )
+        if site.standard and owners.get((site.layer > 0, site.standard.path), site.full_path) != site.full_path:
+            site.standard = None
         wanted = own or (site.standard.name if site.standard else site.path)
         if taken.setdefault(wanted, site.full_path) != site.full_path:
             wanted, site.standard = site.path, None
         site.name = wanted
+    _tell_apart(places)
     return places
+
+
+def _tell_apart(places: Sequence[Site]) -> None:
+    """The library looks for a place by its name or path in the layers and outside at once."""
+    in_layers = {name for site in places if site.layer for name in (site.name, site.path, *_aliases(site))}
+    in_layers |= {site.standard.path for site in places if site.layer and site.standard}
+    for site in places:
+        while not site.layer and site.path in in_layers:
+            is_named_by_path = site.name == site.path
+            site.path = f"model.{site.path}"
+            site.name = site.path if is_named_by_path else site.name
 
 
 def _is_logits(site: Site, vocabulary: int) -> bool:
