@@ -55,7 +55,7 @@ def test_it_ends_with_plots(executed: Any, recording: Recording) -> None:
     outputs = [output for cell in executed.cells for output in cell.get("outputs", ())]
     pictures = [output["data"]["image/png"] for output in outputs if "image/png" in output.get("data", {})]
     assert len(pictures) == 5 and len(set(pictures)) == 5 and min(map(len, pictures)) > 10_000
-    probabilities = recording.records("attn.attn_dropout.input", layers=2)[-1].values
+    probabilities = recording.records("RawAttentionScore", layers=2)[-1].values
     assert probabilities.shape == (1, 4, 64, 64) and np.allclose(probabilities.sum(-1), 1, atol=1e-5)
 
 
