@@ -211,7 +211,7 @@ class AttachedRun:
             self._followers.finish()
 
     def _finish_native(self) -> None:
-        if self._followers is not None:
+        if self._followers is not None and self._has_learned:  # before, the hub knows no run
             self._followers.wait_until_connected()
         self._native.finish(max(self._step, 0))
         self._native = None
