@@ -58,6 +58,7 @@ std::string hub_of(const RunPointer& run) {
   return json{{"url", hub->url},
               {"page_url", hub->page_url},
               {"port", hub->port},
+              {"pid", hub->pid},
               {"token_path", hub->token_path},
               {"open_path", hub->open_path},
               {"recording", (**run).recording()}}

@@ -21,6 +21,7 @@ from torch.distributed.tensor.placement_types import Placement
 from tensor_tracer.errors import TensorTracerError
 
 kRankLocal = "rank-local"
+_kByUser = "placements["
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,10 @@ class Layout:
     source: str = ""
     is_known: bool = True
     problem: str = ""  # why the tensor cannot be traced; empty: it can
+
+    @property
+    def is_of_user(self) -> bool:
+        return self.source.startswith(_kByUser)
 
     def __str__(self) -> str:
         if not self.is_known:
@@ -100,7 +105,7 @@ class Layouts:
             return kWhole
         for pattern, placement in self.overrides.items():
             if fnmatch.fnmatchcase(path, pattern):
-                return replace(_layout_of(placement), source=f"placements[{pattern!r}]")
+                return replace(_layout_of(placement), source=f"{_kByUser}{pattern!r}]")
         if isinstance(tensor, DTensor):
             placement = self.on_axis(tensor)
             return replace(_layout_of(placement), source="DTensor")

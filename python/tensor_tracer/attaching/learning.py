@@ -15,6 +15,8 @@ from torch.utils.hooks import RemovableHandle
 from tensor_tracer.attaching.layouts import Layout, Layouts
 from tensor_tracer.attaching.wrappers import local_of
 
+_kCompiled = "compiled in place, the module calls no hooks: use torch.compile(module) in the place of the module"
+
 # The member of a module's output or input: of a tuple, of a mapping; None: the tensor itself.
 Member = int | str | None
 
@@ -56,7 +58,11 @@ class Learner:
     def start(self, tokens: Tensor | None) -> None:
         self.tokens = tokens
         for path, module in self.root.named_modules():
-            if module is self.root or module._compiled_call_impl is not None or _is_inside_compiled(self.root, path):
+            if module is self.root or _is_inside_compiled(self.root, path):
+                continue
+            if module._compiled_call_impl is not None:
+                layout = Layout(problem=_kCompiled)
+                self.seen.append(Seen(path, module, True, None, (), torch.float32, layout, 0, True))
                 continue
             self._handles.append(module.register_forward_pre_hook(self._before(path), with_kwargs=True))
             self._handles.append(module.register_forward_hook(self._after(path)))
@@ -100,8 +106,9 @@ class Learner:
         name = _name_of(path, is_output)
         if known is not None and known[0]() is tensor:
             known[1].aliases.append(name)
-            if not known[1].layout.is_known:  # the module that passes it on may know more
-                known[1].layout = self._layout_of(path, module, is_output, tensor)
+            layout = self._layout_of(path, module, is_output, tensor)
+            if layout.is_of_user or not known[1].layout.is_known:  # the module that passes it on may know more
+                known[1].layout = layout
             return
         if (calls := self._calls.get(path, 1)) > 1:
             for seen in self.seen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
@@ -15,18 +16,31 @@ from torch import Tensor, nn
 
 from tensor_tracer.attaching import facts as about
 from tensor_tracer.attaching import megatron
+from tensor_tracer.attaching.agreement import agree, share
 from tensor_tracer.attaching.extension import called
 from tensor_tracer.attaching.groups import Groups
 from tensor_tracer.attaching.hooks import SiteHooks
+from tensor_tracer.attaching.hub_child import HubChild
 from tensor_tracer.attaching.layouts import Layouts
 from tensor_tracer.attaching.learning import Learner
 from tensor_tracer.attaching.names import Names
 from tensor_tracer.attaching.plans import expand
 from tensor_tracer.attaching.table import (
-    Batch, Site, describe, find_layers, make_sites, name_sites, settle_layouts, tokens_row,
+    Batch, LayerList, Site, describe, find_layers, make_sites, name_sites, settle_layouts, tokens_row,
 )  # fmt: skip
 from tensor_tracer.attaching.tokens import find_tokens, text_size
 from tensor_tracer.errors import TensorTracerError
+
+
+_kNoForward = (
+    "no forward of the model was seen in step {}: nothing is traced. A model that is compiled after attach() calls no "
+    "hooks: compile before, and only its layers"
+)
+_kMissing = (
+    "no values of {}, from step {} on: these modules did not run. If the model was edited or compiled, call detach() "
+    "and attach() again"
+)
+_kEdited = "layers were added, removed or replaced: call detach() and attach() again to trace the new ones"
 
 
 class RunStopped(Exception):
@@ -56,11 +70,16 @@ class AttachedRun:
         self._forward: Any = None
         self._learner: Learner | None = None
         self._learned: tuple[Learner, Batch] | None = None
-        self._hooks = SiteHooks([], {}, self._warn)
+        self._hooks = SiteHooks([], {}, self._warn, None)
+        self._layers = LayerList(root, {})
         self._sites: list[Site] = []
         self._given_tokens: Tensor | None = None
+        self._off = ""  # why the tracer switched itself off
+        self._told_once: set[str] = set()
+        self._has_report = False  # the step has ended, and its programs have not reported
         hub = native.hub()
         self._hub: dict[str, Any] = json.loads(hub) if hub else {}
+        self._hub_child = HubChild(self._hub.get("pid", 0))
         self._handles = [
             root.register_forward_pre_hook(self._before_forward, with_kwargs=True, prepend=True),
             root.register_forward_hook(self._after_forward),
@@ -86,13 +105,13 @@ class AttachedRun:
     @contextmanager
     def step(self, tokens: Tensor | None = None) -> Iterator[None]:
         """Surrounds one step of the optimizer. `tokens`: int64 [batch, sequence], if the model does not get them.
-        Raises RunStopped if a viewer has stopped the run. Collective over all ranks."""
+        Raises RunStopped if a viewer has stopped the run. Collective over all ranks. After an exception the next
+        step may follow; what the step traced is dropped."""
         self.begin_step(tokens)
         try:
             yield
-        except BaseException:
-            self._forward = self._hooks.forward = None  # the other ranks may be gone
-            self._is_in_step = False
+        except BaseException as error:
+            self._drop_pass(error)
             raise
         self.end_step()
 
@@ -103,6 +122,7 @@ class AttachedRun:
             raise TensorTracerError("invalid_state", f"step {self._step} has not ended", "step", "call end_step first")
         self._end_forward()
         self._send_numbers()
+        self._look_around()
         if not self.may_continue():
             raise RunStopped(f"the run was stopped after step {self._step}")
         self._may_continue = None
@@ -117,23 +137,32 @@ class AttachedRun:
         begin_step() would raise RunStopped. Between steps only. Collective over all ranks."""
         if self._may_continue is None:
             self._end_forward()
-            self._may_continue = not self._has_learned or bool(self._native.before_step(self._step + 1))
+            self._may_continue = True
+            if self._has_learned:
+                with self._guarded("the exchange of the ranks between two steps"):
+                    self._report()
+                    self._may_continue = bool(self._native.before_step(self._step + 1))
         return self._may_continue
 
     def end_step(self) -> None:
-        """The end of step(). Collective over all ranks."""
+        """The end of step(). Collective over all ranks in the first steps, until the model has run on each rank."""
         self._require_running()
         self._end_forward()
         self._is_in_step = False
+        if self._off:
+            return
         seconds = time.perf_counter() - self._begin
         self._numbers = {"step": self._step, "step_ms": seconds * 1e3}
+        if self._micro_batch == 0:
+            self._warn_once(_kNoForward.format(self._step), _kNoForward)
         if self._has_learned:
             tracer = self._native.tracer_seconds()
             self._numbers["tracer_ms"] = (tracer - self._tracer_seconds) * 1e3
             self._tracer_seconds = tracer
-            self._native.end_step(self._step)
-        elif self._learned is not None:
-            self._use(*self._learned)
+            self._has_report = True
+            return
+        with self._guarded("learning the model's places"):
+            self._learn()
 
     def log(self, **numbers: float | Tensor) -> None:
         """Numbers of the last step: `loss`, `lr`, `grad_norm`, `valid_loss`, `tokens_per_second`. Those of global
@@ -149,20 +178,22 @@ class AttachedRun:
         is no place. Empty before the first step has ended."""
         return [
             {
-                "path": f"layers[{site.layer}].{site.path}" if site.layer else site.path,
-                "name": site.name, "module": site.seen.path, "layer": site.layer, "shape": list(site.seen.shape),
+                "path": site.at, "name": site.name, "module": site.seen.path, "layer": site.layer, "shape": list(site.seen.shape),
                 "layout": str(site.layout), "source": site.layout.source, "problem": site.problem,
             }
             for site in self._sites
         ]  # fmt: skip
 
     def intervene(self, program: str | dict[str, Any], name: str = "program") -> dict[str, Any] | None:
-        """Puts a program in force from the next step on. Returns its description, on global rank 0."""
-        if not self._has_learned:
+        """Puts a program in force from the next step on. Returns its description, on global rank 0; the calls of
+        other ranks do nothing."""
+        if not self._has_learned and not self._off:
             raise TensorTracerError(
                 "invalid_state", "the places of the model are not known yet", "intervene",
                 "call it after the first step",
             )  # fmt: skip
+        if self._off:
+            raise TensorTracerError("invalid_state", f"the tracer is off: {self._off}", "intervene", "attach again")
         if self._groups.rank != 0:
             return None
         text = json.dumps({"name": name, "program": program})
@@ -170,37 +201,100 @@ class AttachedRun:
         return answer
 
     def detach(self) -> None:
-        """Removes every hook, ends the hub, and destroys the process groups of the tracer. Collective over all ranks."""
+        """Removes every hook, ends the hub, and destroys the process groups of the tracer. On every rank."""
         if self._has_ended:
             return
         self._end_forward()
+        if self._has_report and not self._off:
+            with self._guarded("the report of the programs"):
+                self._report()
         self._send_numbers()
         self._has_ended = True
-        for handle in self._handles:
-            handle.remove()
-        self._hooks.remove()
-        self._hooks.forward = None
-        if self._learner is not None:
-            self._learner.stop()
-        self._native.finish(max(self._step, 0))
-        self._native = None
-        self._groups.destroy()
+        self._release()
+        self._hub_child.wait()
         forget(self._root)
 
     def finish_sending(self) -> None:
         """Sends the queued messages and ends the hub. For the end of the process, without detach()."""
-        if self._has_ended:
+        if self._has_ended or self._off:
             return
         self._has_ended = True
         self._send_numbers()
         self._native.finish(max(self._step, 0))
 
+    def _report(self) -> None:
+        """Of the programs in the last step. Collective over all ranks, so it has its place between two steps, also
+        if one of the ranks left the step by an exception."""
+        self._native.end_step(self._step)
+        self._has_report = False
+
+    # --- failures ---
+
+    @contextmanager
+    def _guarded(self, what: str) -> Iterator[None]:
+        """No error of the tracer reaches the training, except for those that tell of wrong arguments."""
+        try:
+            yield
+        except TensorTracerError:
+            raise
+        except Exception as error:
+            self._switch_off(f"{what} failed: {error}")
+
+    def _switch_off(self, reason: str) -> None:
+        """For good, on this rank. The groups go too, so that ranks that wait for this one notice it, and do the same."""
+        if self._off:
+            return
+        self._off = reason
+        step = self._step if self._is_in_step else self._step + 1
+        self._warn(f"the tracer is off from step {step} on, and the training goes on: {reason}")
+        with contextlib.suppress(Exception):
+            self._release()
+
+    def _release(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._forward = self._hooks.forward = self._learned = self._numbers = None
+        self._hooks.remove()
+        if self._learner is not None:
+            self._learner.stop()
+        native, self._native, self._has_learned = self._native, None, False
+        if native is not None:
+            native.finish(max(self._step, 0))
+            self._groups = self._groups.destroy()
+
+    def _drop_pass(self, error: BaseException) -> None:
+        """After an exception in a step. The other tensor-parallel ranks may be waiting for numbers of this pass, or
+        may be gone."""
+        is_shared = self._forward is not None and len(self._groups.tensor_ranks) > 1
+        self._forward = self._hooks.forward = None
+        self._is_in_step = False
+        if is_shared:
+            self._switch_off(f"step {self._step} ended with {type(error).__name__} while it was traced")
+
+    def _look_around(self) -> None:
+        """Tells of what has changed since the last step."""
+        if self._hub_child.has_ended():
+            self._warn("the hub has ended: page and recording stop here, and the training goes on")
+        if self._has_learned and self._layers.have_changed():
+            self._warn_once(_kEdited, _kEdited)
+
+    def _warn_once(self, message: str, about: str) -> None:
+        if about not in self._told_once:
+            self._told_once.add(about)
+            self._warn(message)
+
     # --- the passes ---
 
     def _before_forward(self, _root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if torch.compiler.is_compiling() or self._off or self._has_ended:
+            return
         self._end_forward()
+        with self._guarded("the begin of a forward"):
+            self._begin_forward(args, kwargs)
+
+    def _begin_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         is_eval = not torch.is_grad_enabled()
-        if self._has_ended or (not self._is_in_step and not is_eval):
+        if not self._is_in_step and not is_eval:
             return
         tokens = find_tokens(args, kwargs)
         if tokens is None:
@@ -234,19 +328,32 @@ class AttachedRun:
         self._hooks.arm(forward)
 
     def _after_forward(self, _root: nn.Module, _args: Any, output: Any) -> None:
-        if self._learner is not None:
-            self._learner.finish(output)
-            self._learned = self._learner, _batch_of(self._learner)
-            self._learner = None
-        if self._forward is not None:
-            self._forward.end_forward()
+        if torch.compiler.is_compiling():
+            return
+        with self._guarded("the end of a forward"):
+            if self._learner is not None:
+                self._learner.finish(output)
+                self._learned = self._learner, _batch_of(self._learner)
+                self._learner = None
+            if self._forward is not None:
+                self._forward.end_forward()
+                if missing := self._hooks.missing():
+                    self._warn_once(_kMissing.format(", ".join(missing), self._step), ", ".join(missing))
 
     def _end_forward(self) -> None:
         forward, self._forward, self._hooks.forward = self._forward, None, None
         if forward is not None:
-            forward.end()
+            with self._guarded("the end of a backward"):
+                forward.end()
 
-    def _use(self, learner: Learner, batch: Batch) -> None:
+    def _learn(self) -> None:
+        """Makes the place table once each rank has run the model in a step. Collective over all ranks."""
+        batch = self._learned[1] if self._learned is not None else None
+        batches = share(batch, self._groups.control)
+        if self._learned is not None and None not in batches:
+            self._use(self._learned[0], self._learned[1], batches[0])
+
+    def _use(self, learner: Learner, batch: Batch, batch_of_rank_0: Batch) -> None:
         """Makes the place table of what was learned, on every rank. Collective over all ranks."""
         layers = find_layers(self._root, learner.seen)
         modules = {number: self._root.get_submodule(path) for path, number in layers.items()}
@@ -260,15 +367,27 @@ class AttachedRun:
         self._sites, self._batch = sites, batch
         states = [site for site in places if site.name == "HiddenStates"]
         hidden_size = int(states[0].row["features"]) if states else max((s.row["features"] for s in places), default=1)
-        model = about.model_facts(self._root, len(layers), hidden_size, batch.tokens, vocabulary, ranks)
-        description = self._describe(places, model, batch)
-        called(self._native.learn, json.dumps(description), self._plan_text(places))
-        self._hooks = SiteHooks([None, *places], modules, self._warn)
+        shown = batch_of_rank_0  # another replica may have batches of another shape
+        model = about.model_facts(self._root, len(layers), hidden_size, shown.tokens, vocabulary, ranks)
+        description = self._describe(places, model, shown)
+        called(self._native.learn, json.dumps(description), self._agreed_plan(places))
+        self._hooks = SiteHooks([None, *places], modules, self._warn, self._switch_off if ranks > 1 else None)
+        self._layers = LayerList(self._root, layers)
         self._has_learned = True
         self._learned = None
         self._native.send_event("state", json.dumps({"phase": "training", "step": self._step}))
         for warning in warnings + [f"it is not known what the module passes on: {one}" for one in learner.failures]:
             self._warn(warning)
+
+    def _agreed_plan(self, places: list[Site]) -> str:
+        """A wrong plan of rank 0 is the error of every rank. Collective over all ranks."""
+        text, problem = "", None
+        try:
+            text = self._plan_text(places)
+        except TensorTracerError as error:
+            problem = error
+        agree(problem, self._groups.control)
+        return text
 
     def _plan_text(self, places: list[Site]) -> str:
         """The first plan for the library; empty: the default plan."""
@@ -306,13 +425,15 @@ class AttachedRun:
 
     def _send_numbers(self) -> None:
         if self._numbers is not None and self._hub and self._has_learned:
-            self._native.send_event("step", json.dumps(self._numbers))
+            with self._guarded("sending the numbers of a step"):
+                self._native.send_event("step", json.dumps(self._numbers))
         self._numbers = None
 
     def _warn(self, message: str) -> None:
         print(f"tensor_tracer: warning: {message}", file=sys.stderr)
         if self._native is not None:
-            self._native.send_event("log", json.dumps({"level": "warning", "message": message}))
+            with contextlib.suppress(RuntimeError):
+                self._native.send_event("log", json.dumps({"level": "warning", "message": message}))
 
     def _require_running(self) -> None:
         if self._has_ended:

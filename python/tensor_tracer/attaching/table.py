@@ -37,6 +37,11 @@ class Site:
     standard: Standard | None = None
 
     @property
+    def at(self) -> str:
+        """The place in this layer, such as `layers[3].mlp.output`."""
+        return f"layers[{self.layer}].{self.path}" if self.layer else self.path
+
+    @property
     def full_path(self) -> str:
         return f"layers[n].{self.path}" if self.layer else self.path
 
@@ -60,7 +65,7 @@ def find_layers(root: nn.Module, seen: Sequence[Seen]) -> dict[str, int]:
             continue
         children = {f"{path}.{name}" if path else name: child for name, child in module.named_children()}
         paths = [child for child in children if child in ran]
-        if not paths or len({type(child) for child in children.values()}) > 1:
+        if not paths or len({type(getattr(child, "_orig_mod", child)) for child in children.values()}) > 1:
             continue
         size = sum(parameter.numel() for child in children.values() for parameter in child.parameters())
         if size > best[0]:
@@ -69,6 +74,21 @@ def find_layers(root: nn.Module, seen: Sequence[Seen]) -> dict[str, int]:
                 for number, (child, module) in enumerate(children.items(), 1) if child in ran
             }  # fmt: skip
     return best[1]
+
+
+class LayerList:
+    """Notices that layers were added, removed or replaced. `layers`: paths and numbers, as of find_layers()."""
+
+    def __init__(self, root: nn.Module, layers: Mapping[str, int]) -> None:
+        path = next(iter(layers), "").rpartition(".")[0]
+        self._list: nn.Module | None = root.get_submodule(path) if layers else None
+        self._known = self._children()
+
+    def have_changed(self) -> bool:
+        return self._children() != self._known
+
+    def _children(self) -> list[int]:
+        return [id(child) for child in self._list.children()] if self._list is not None else []
 
 
 def make_sites(seen: Sequence[Seen], layers: Mapping[str, int], batch: Batch, ranks: int) -> list[Site]:
@@ -195,6 +215,10 @@ def settle_layouts(sites: list[Site], of_ranks: Sequence[Sequence[tuple[tuple[in
         elif site.layout.dim is None and others:
             site.problem = f"{site.layout.source} says that every rank has the whole, but the numbers of the "
             site.problem += f"tensor-parallel ranks {', '.join(others)} differ from those of rank 0"
+            messages.append(f"{site.seen.name} is not traced: {site.problem}")
+        elif site.layout.is_of_user and site.layout.dim is not None and not others and not mine[0][2]:
+            site.problem = f"{site.layout.source} says that each rank has a part, but the numbers of the "
+            site.problem += f"tensor-parallel ranks {', '.join(str(rank) for rank in range(len(mine)))} are the same"
             messages.append(f"{site.seen.name} is not traced: {site.problem}")
     return messages
 
