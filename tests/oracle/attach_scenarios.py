@@ -115,7 +115,11 @@ def watch_and_die(run_dir: str, gone: str) -> None:
 
     wait_for(Path(run_dir) / "open.html")
     run = tt.connect(run_dir=run_dir)
-    next(iter(run.records("HiddenStates", direction="value")))
+    for _ in range(500):
+        with contextlib.suppress(ValueError):  # the places are known after the first step
+            next(iter(run.records("HiddenStates", direction="value")))
+            break
+        time.sleep(0.02)
     Path(gone).touch()
     os.kill(os.getpid(), signal.SIGKILL)
 

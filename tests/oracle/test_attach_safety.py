@@ -233,7 +233,7 @@ ERRORS = [
     ("", 2, {}, {"names": {"blocks.0.output": "Mine"}}, "invalid_argument", "names: it differs"),
     ("", 2, {}, {"placements": {"x": 3}}, "invalid_argument", "3 is not a placement"),
     ("", 2, {"plan": {"entries": [{"point": "none*"}]}}, {}, "invalid_argument", "no place has a name like"),
-    ("", 2, {"plan": {"entries": [{"point": "Nowhere"}]}}, {}, "invalid_plan", "Nowhere"),
+    ("", 2, {"plan": {"entries": [{"point": "Nowhere"}]}}, {}, "invalid_argument", "Nowhere"),
 ]
 
 

@@ -90,6 +90,7 @@ class SiteHooks:
         is_alone = True  # no other rank waits for this one
         try:
             tensor: Tensor = member_of(value, member)
+            _check_part(self._sites[number], tensor)
             is_alone = not self.forward.acts_at(number)
             changed = tensor if is_alone else self._changed(number, tensor)
             is_alone = True
@@ -136,6 +137,15 @@ class SiteHooks:
             return None if computed is None else replaced(output, member, skipped(value, computed))
 
         return hook
+
+
+def _check_part(site: Site | None, tensor: Tensor) -> None:
+    """Each rank must have the part of a sharded dim that was learned: other parts would be put together wrongly."""
+    if site is None or site.layout.dim is None:
+        return
+    found, learned = local_of(tensor).shape, site.seen.shape
+    if found[site.layout.dim] != learned[site.layout.dim]:
+        raise ValueError(f"a rank has a part of shape {list(found)}, and {list(learned)} was learned")
 
 
 class _Skipped(torch.autograd.Function):

@@ -273,7 +273,7 @@ class AttachedRun:
 
     def _look_around(self) -> None:
         """Tells of what has changed since the last step."""
-        if self._hub_child.has_ended():
+        if not self._off and self._hub_child.has_ended():
             self._warn("the hub has ended: page and recording stop here, and the training goes on")
         if self._has_learned and self._layers.have_changed():
             self._warn_once(_kEdited, _kEdited)
@@ -399,7 +399,8 @@ class AttachedRun:
     def _describe(self, places: list[Site], model: dict[str, Any], batch: Batch) -> dict[str, Any]:
         head_size = about.head_size(self._root, model)
         dtype = str(places[0].seen.dtype).removeprefix("torch.") if places else "float32"
-        sites = [tokens_row(), *(describe(site, head_size) for site in places)]
+        taken = {site.path for site in places} | {site.name for site in places}
+        sites = [tokens_row(), *(describe(site, head_size, taken) for site in places)]
         names = [str(site["name"]) for site in sites]
         states = [index for index, name in enumerate(names) if name == "HiddenStates"]
         micro_batches = max(self._micro_batch, 1)

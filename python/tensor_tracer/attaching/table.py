@@ -7,7 +7,7 @@ know: InputTokens, Embedding (the input of the first layer), HiddenStates (the o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -248,8 +248,9 @@ def _is_logits(site: Site, vocabulary: int) -> bool:
     return is_last and site.row["features"] == vocabulary
 
 
-def describe(site: Site, head_size: int) -> dict[str, Any]:
-    """The site for the library (src/attach/places.h)."""
+def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
+    """The site for the library (src/attach/places.h). `taken`: names and paths of all places, which are no other names
+    of this one: the tensor may be passed on unchanged in some layers only."""
     module = type(site.seen.module).__name__
     what = "output" if site.seen.is_output else "input"
     is_local = not site.layout.is_known
@@ -271,7 +272,7 @@ def describe(site: Site, head_size: int) -> dict[str, Any]:
         aliases = list(dict.fromkeys([*aliases, standard.path]))
         if standard.name == "Embedding":
             row["hidden_state"] = 0
-    return row | {"aliases": [alias for alias in aliases if alias != site.path]}
+    return row | {"aliases": [alias for alias in aliases if alias not in taken]}
 
 
 def _without_number(site: Site) -> str:
