@@ -64,9 +64,11 @@ class Ranks:
         return Ended(code if code is not None else 1, text, result, seconds)
 
 
-def run_ranks(work: Callable[..., Any], ranks: int, folder: Path, *arguments: Any, env: dict[str, str]) -> list[Any]:
+def run_ranks(
+    work: Callable[..., Any], ranks: int, folder: Path, *arguments: Any, env: dict[str, str], timeout: float = 120
+) -> list[Any]:
     """What the function returned on each rank. All ranks must succeed."""
-    ended = Ranks(work, ranks, folder, *arguments, env=env).wait()
+    ended = Ranks(work, ranks, folder, *arguments, env=env).wait(timeout)
     assert all(one.exit_code == 0 for one in ended), "\n".join(f"{one.exit_code}: {one.output}" for one in ended)
     return [one.result for one in ended]
 

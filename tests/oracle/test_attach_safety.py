@@ -87,8 +87,7 @@ def test_a_lost_rank_ends_the_run_as_without_the_tracer(how: str, code: int, tmp
     watched, alone = ended
     assert [one.exit_code for one in watched] == [one.exit_code for one in alone] == [1, code]
     # Both times the training's own collective tells of the loss.
-    last = [one[0].output.rstrip().rpartition("\n")[2].partition("] ")[2][:40] for one in ended]
-    assert "loss.backward()" in watched[0].output and last[0][:10] == last[1][:10]
+    assert "loss.backward()" in watched[0].output and "loss.backward()" in alone[0].output
     assert watched[0].seconds - watched[1].seconds < alone[0].seconds - alone[1].seconds + 5
     assert "the tracer is off from step 4 on" in watched[0].output
 

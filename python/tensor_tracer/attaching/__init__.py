@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.placement_types import Placement
 
 from tensor_tracer.attaching import facts as about
@@ -23,10 +24,11 @@ from tensor_tracer.attaching.groups import Groups, make_groups, world
 from tensor_tracer.attaching.layouts import Layouts, TensorAxis, check_overrides
 from tensor_tracer.attaching.learning import is_compiled
 from tensor_tracer.attaching.names import Names
+from tensor_tracer.attaching.points import point
 from tensor_tracer.attaching.run import AttachedRun, RunStopped, is_attached, remember
 from tensor_tracer.errors import TensorTracerError
 
-__all__ = ["AttachedRun", "RunStopped", "attach"]
+__all__ = ["AttachedRun", "Replicate", "RunStopped", "Shard", "attach", "point"]
 
 
 def attach(

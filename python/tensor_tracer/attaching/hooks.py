@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from tensor_tracer.attaching import points
 from tensor_tracer.attaching.learning import Member, first_tensor, member_of, replaced
 from tensor_tracer.attaching.table import Site
 from tensor_tracer.attaching.wrappers import differentiable_local, is_wrapped, local_of, wrapped_like
@@ -31,6 +32,8 @@ class SiteHooks:
         self._handles: list[RemovableHandle] = []
         self._failed: set[int] = set()
         self._inputs: dict[int, Tensor] = {}  # of layers that programs skip
+        self._points: dict[str, int] = {}  # sites of tensor_tracer.point(), by its name
+        self._leaves: dict[int, Tensor] = {}  # of this pass: values that compiled code gave, by their numbers
         self.forward: Any = None  # torch.classes.tensor_tracer.Forward of the pass; None: no pass
 
     def arm(self, forward: Any) -> None:
@@ -53,7 +56,13 @@ class SiteHooks:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        self._points.clear()
+        points.unwatch(self)
         self._installed = frozenset(), False
+
+    def end_pass(self) -> None:
+        self.forward = None
+        self._leaves.clear()
 
     def missing(self) -> list[str]:
         """The sites that a pass needed and whose modules did not run in it, by the paths of their places."""
@@ -63,6 +72,10 @@ class SiteHooks:
     def _install(self, number: int) -> None:
         site = self._sites[number]
         if site is None:
+            return
+        if site.seen.is_point:
+            self._points[site.seen.path] = number
+            points.watch(self)
             return
         module, member = site.seen.module, site.seen.member
         if site.seen.is_output:
@@ -81,6 +94,20 @@ class SiteHooks:
             return None if changed is None else (args, changed)
 
         self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+
+    def at_point(self, name: str, _placement: str, tensor: Tensor, is_compiled: bool) -> Tensor | None:
+        number = self._points.get(name)
+        if number is None or self.forward is None:
+            return None
+        if is_compiled:
+            self._leaves[tensor.tensor_tracer_number] = tensor  # type: ignore[attr-defined]
+        changed: Tensor | None = self._pass_through(number, tensor, None)
+        return tensor if changed is None else changed
+
+    def at_gradient(self, number: int, gradient: Tensor) -> None:
+        leaf = self._leaves.pop(number, None)
+        if leaf is not None:
+            torch.autograd.backward([leaf], [gradient])
 
     def _pass_through(self, number: int, value: Any, member: Member) -> Any:
         """Lets programs change the tensor and captures it. Returns the changed value; None: unchanged."""

@@ -100,6 +100,11 @@ class Layouts:
         by_weight = Layout(-1, source="its weight is Shard(1)") if is_sharded else None
         return self._find(f"{path}.input", tensor, by_weight or self.by_class(path, module, False))
 
+    def of_point(self, name: str, placement: str, tensor: Tensor) -> Layout:
+        """`placement`: the sharded dim, "replicate", or empty for not known."""
+        given = Layout(dim=None if placement == "replicate" else int(placement), source="point") if placement else None
+        return self._find(name, tensor, given)
+
     def _find(self, path: str, tensor: Tensor, by_module: Layout | None) -> Layout:
         if self.ranks == 1:
             return kWhole

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from tensor_tracer.attaching import points
 from tensor_tracer.attaching.layouts import Layout, Layouts
 from tensor_tracer.attaching.wrappers import local_of
 
@@ -36,10 +37,16 @@ class Seen:
     is_constant: bool
     aliases: list[str] = field(default_factory=list)  # other names of the same tensor
     calls: int = 1  # of the module in this forward
+    is_point: bool = False  # tensor_tracer.point() gave it; `path` is its name
+    is_compiled: bool = False  # compiled code gave it: programs cannot write it
 
     @property
     def name(self) -> str:
-        return _name_of(self.path, self.is_output)
+        return self.path if self.is_point else _name_of(self.path, self.is_output)
+
+
+class NamedPoint(nn.Module):
+    """Stands for the module of a tensor_tracer.point()."""
 
 
 class Learner:
@@ -57,6 +64,7 @@ class Learner:
 
     def start(self, tokens: Tensor | None) -> None:
         self.tokens = tokens
+        points.watch(self)
         for path, module in self.root.named_modules():
             if module is self.root or _is_inside_compiled(self.root, path):
                 continue
@@ -73,10 +81,34 @@ class Learner:
         self.stop()
 
     def stop(self) -> None:
+        points.unwatch(self)
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
         self._of_tensor.clear()
+
+    def at_point(self, name: str, placement: str, tensor: Tensor, is_compiled: bool) -> Tensor | None:
+        try:
+            self._see_point(name, placement, tensor, is_compiled)
+        except Exception as error:  # no error of ours reaches training
+            self.failures.append(f"{name}: {error}")
+        return tensor
+
+    def at_gradient(self, number: int, gradient: Tensor) -> None:
+        """Gradients are not learned."""
+
+    def _see_point(self, name: str, placement: str, tensor: Tensor, is_compiled: bool) -> None:
+        self._calls[name] = self._calls.get(name, 0) + 1
+        if self._calls[name] > 1:
+            next(seen for seen in self.seen if seen.name == name).calls = self._calls[name]
+            return
+        layout = self.layouts.of_point(name, placement, tensor)
+        local = local_of(tensor)
+        bits, is_constant = fingerprint(local) if self.layouts.ranks > 1 else (0, False)
+        self.seen.append(Seen(
+            name, NamedPoint(), True, None, tuple(local.shape), tensor.dtype, layout, bits, is_constant,
+            is_point=True, is_compiled=is_compiled,
+        ))  # fmt: skip
 
     def _before(self, path: str) -> Any:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

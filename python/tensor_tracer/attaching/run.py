@@ -253,7 +253,8 @@ class AttachedRun:
     def _release(self) -> None:
         for handle in self._handles:
             handle.remove()
-        self._forward = self._hooks.forward = self._learned = self._numbers = None
+        self._forward = self._learned = self._numbers = None
+        self._hooks.end_pass()
         self._hooks.remove()
         if self._learner is not None:
             self._learner.stop()
@@ -266,7 +267,8 @@ class AttachedRun:
         """After an exception in a step. The other tensor-parallel ranks may be waiting for numbers of this pass, or
         may be gone."""
         is_shared = self._forward is not None and len(self._groups.tensor_ranks) > 1
-        self._forward = self._hooks.forward = None
+        self._forward = None
+        self._hooks.end_pass()
         self._is_in_step = False
         if is_shared:
             self._switch_off(f"step {self._step} ended with {type(error).__name__} while it was traced")
@@ -341,7 +343,8 @@ class AttachedRun:
                     self._warn_once(_kMissing.format(", ".join(missing), self._step), ", ".join(missing))
 
     def _end_forward(self) -> None:
-        forward, self._forward, self._hooks.forward = self._forward, None, None
+        forward, self._forward = self._forward, None
+        self._hooks.end_pass()
         if forward is not None:
             with self._guarded("the end of a backward"):
                 forward.end()

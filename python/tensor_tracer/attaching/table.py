@@ -104,6 +104,9 @@ def make_sites(seen: Sequence[Seen], layers: Mapping[str, int], batch: Batch, ra
 
 def _site_of(seen: Seen, layers: Mapping[str, int]) -> Site:
     for layer_path, number in layers.items():
+        short = ".".join(layer_path.split(".")[-2:]) + "."
+        if seen.is_point and seen.path.startswith(short):
+            return Site(seen, number, seen.path[len(short) :])
         if seen.path == layer_path and seen.is_output:
             return Site(seen, number, "output")
         if seen.path.startswith(layer_path + "."):
@@ -254,15 +257,18 @@ def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
     module = type(site.seen.module).__name__
     what = "output" if site.seen.is_output else "input"
     is_local = not site.layout.is_known
+    text = f"{what} of {_without_number(site)} ({module})"
+    if site.seen.is_point:
+        text = f"tensor_tracer.point({site.seen.path!r})" + "; programs cannot write it in compiled code" * site.seen.is_compiled
     row = site.row | {
         "layer": site.layer,
         "name": site.name,
         "path": site.path,
-        "text": f"{what} of {_without_number(site)} ({module})" + ("; values of tensor rank 0 only" if is_local else ""),
+        "text": text + ("; values of tensor rank 0 only" if is_local else ""),
         "dtype": str(site.seen.dtype).removeprefix("torch."),
         "rank_local": is_local,
         "in_programs": not is_local,
-        "writable": not is_local,
+        "writable": not is_local and not site.seen.is_compiled,
         "vocabulary": site.standard is not None and site.standard.name == "Logits",
     }
     aliases = _aliases(site)
