@@ -86,6 +86,12 @@ std::string apply_program(const RunPointer& run, const std::string& program,
   return with_errors([&] { return (**run).apply_program(json::parse(program), next_step).dump(); });
 }
 
+bool wants_updates(const RunPointer& run, std::int64_t step) { return (**run).wants_updates(step); }
+
+void capture_updates(const RunPointer& run, std::int64_t step, const at::Tensor& table) {
+  (**run).capture_updates(step, table);
+}
+
 void send_event(const RunPointer& run, const std::string& event, const std::string& params) {
   (**run).send_event(event, json::parse(params));
 }
@@ -123,6 +129,8 @@ TORCH_LIBRARY(tensor_tracer, library) {
            [](const RunPointer& run, std::int64_t step) { return (**run).before_step(step); })
       .def("begin", begin)
       .def("end_step", [](const RunPointer& run, std::int64_t step) { (**run).end_step(step); })
+      .def("wants_updates", wants_updates)
+      .def("capture_updates", capture_updates)
       .def("send_event", send_event)
       .def("apply_program", apply_program)
       .def("tracer_seconds", [](const RunPointer& run) { return (**run).tracer_seconds(); })

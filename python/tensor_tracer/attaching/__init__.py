@@ -50,17 +50,7 @@ def attach(
     `tokenizer`: "byte" if ids are bytes; the page then shows text, else numbers.
     Raises TensorTracerError. Call it after init_process_group and after the model was parallelised, on every rank.
     """
-    every_rank = world()
-    prepared, problem = None, None
-    try:
-        prepared = _prepare(model, plan, names, placements, tensor_parallel_axis)
-    except Exception as error:  # the other ranks must not wait for this one
-        problem = error
-    agree(problem, every_rank, {
-        "first_step": str(first_step), "names": repr(names), "placements": repr(placements),
-        "tensor_parallel_axis": repr(tuple(tensor_parallel_axis)),
-    })  # fmt: skip
-    assert prepared is not None
+    prepared = _prepare(model, plan, names, placements, tensor_parallel_axis, first_step)
     root, axis = prepared.root, prepared.axis
     groups = make_groups(root, axis, tensor_parallel_group)
     settings = groups.settings() | {"first_step": first_step}
@@ -90,7 +80,25 @@ class _Prepared:
     extension: Extension
 
 
-def _prepare(model: Any, plan: Any, names: Any, placements: Any, axis: Sequence[str]) -> _Prepared:
+def _prepare(
+    model: Any, plan: Any, names: Any, placements: Any, axis: Sequence[str], first_step: int
+) -> _Prepared:  # fmt: skip
+    """Raises on every rank if one of them has a problem or other arguments. Collective over all ranks."""
+    every_rank = world()
+    prepared, problem = None, None
+    try:
+        prepared = _check(model, plan, names, placements, axis)
+    except Exception as error:  # the other ranks must not wait for this one
+        problem = error
+    agree(problem, every_rank, {
+        "first_step": str(first_step), "names": repr(names), "placements": repr(placements),
+        "tensor_parallel_axis": repr(tuple(axis)),
+    })  # fmt: skip
+    assert prepared is not None
+    return prepared
+
+
+def _check(model: Any, plan: Any, names: Any, placements: Any, axis: Sequence[str]) -> _Prepared:
     root = _check_model(model)
     # Rank 0 alone reads plans: the others may have no such file.
     text = _read_plan(plan) if world() is None or dist.get_rank() == 0 else None

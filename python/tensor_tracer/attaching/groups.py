@@ -84,7 +84,7 @@ def world() -> Any:
 
 def _new_group(ranks: list[int] | None) -> Any:
     """A rank that hangs is noticed as soon as by the trainer's own groups: they have the same limit of time."""
-    of_trainer = dist.group.WORLD
+    of_trainer: Any = dist.group.WORLD
     backend = of_trainer._get_backend(of_trainer._device_types[0])
     return dist.new_group(ranks, backend="gloo", timeout=backend.options._timeout)
 

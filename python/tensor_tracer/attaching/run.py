@@ -29,6 +29,7 @@ from tensor_tracer.attaching.table import (
     Batch, LayerList, Site, describe, find_layers, make_sites, name_sites, settle_layouts, tokens_row,
 )  # fmt: skip
 from tensor_tracer.attaching.tokens import find_tokens, text_size
+from tensor_tracer.attaching.updates import UpdateWatch
 from tensor_tracer.errors import TensorTracerError
 
 
@@ -40,6 +41,7 @@ _kMissing = (
     "no values of {}, from step {} on: these modules did not run. If the model was edited or compiled, call detach() "
     "and attach() again"
 )
+_kNoUpdate = "no record of Updates in step {}: the optimizer that is watched made no step on some rank"
 _kEdited = "layers were added, removed or replaced: call detach() and attach() again to trace the new ones"
 
 
@@ -74,6 +76,8 @@ class AttachedRun:
         self._layers = LayerList(root, {})
         self._sites: list[Site] = []
         self._given_tokens: Tensor | None = None
+        self._updates: UpdateWatch | None = None
+        self._step_seen = False  # a step has begun
         self._off = ""  # why the tracer switched itself off
         self._told_once: set[str] = set()
         self._has_report = False  # the step has ended, and its programs have not reported
@@ -127,7 +131,7 @@ class AttachedRun:
             raise RunStopped(f"the run was stopped after step {self._step}")
         self._may_continue = None
         self._step += 1
-        self._is_in_step = True
+        self._is_in_step = self._step_seen = True
         self._micro_batch = self._evaluated = 0
         self._given_tokens = tokens.detach().to("cpu", torch.int64) if tokens is not None else None
         self._begin = time.perf_counter()
@@ -184,6 +188,15 @@ class AttachedRun:
             for site in self._sites
         ]  # fmt: skip
 
+    def watch_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Makes the place Updates: norms of weights, gradients, updates and Adam's moments of each parameter. Before the
+        first step, on every rank. Raises TensorTracerError."""
+        self._require_running()
+        if self._step_seen or self._updates is not None:
+            message = "the first step has begun" if self._step_seen else "the run watches an optimizer"
+            raise TensorTracerError("invalid_state", message, "watch_optimizer", "call it once, right after attach()")
+        self._updates = UpdateWatch(optimizer, self._root, self._groups, self._updates_are_due)
+
     def intervene(self, program: str | dict[str, Any], name: str = "program") -> dict[str, Any] | None:
         """Puts a program in force from the next step on. Returns its description, on global rank 0; the calls of
         other ranks do nothing."""
@@ -223,10 +236,23 @@ class AttachedRun:
         self._native.finish(max(self._step, 0))
 
     def _report(self) -> None:
-        """Of the programs in the last step. Collective over all ranks, so it has its place between two steps, also
-        if one of the ranks left the step by an exception."""
+        """Of updates and programs in the last step. Collective over all ranks, so it has its place between two steps,
+        also if one of the ranks left the step by an exception."""
+        if self._updates is not None and self._native.wants_updates(self._step):
+            table = self._updates.share()
+            if table is None:
+                self._warn_once(_kNoUpdate.format(self._step), _kNoUpdate)
+            else:
+                self._native.capture_updates(self._step, table)
         self._native.end_step(self._step)
         self._has_report = False
+
+    def _updates_are_due(self) -> bool:
+        if not self._has_learned or not self._is_in_step:
+            return False
+        with self._guarded("looking for the entries of Updates"):
+            return bool(self._native.wants_updates(self._step))
+        return False
 
     # --- failures ---
 
@@ -256,6 +282,8 @@ class AttachedRun:
         self._forward = self._learned = self._numbers = None
         self._hooks.end_pass()
         self._hooks.remove()
+        if self._updates is not None:
+            self._updates.remove()
         if self._learner is not None:
             self._learner.stop()
         native, self._native, self._has_learned = self._native, None, False
@@ -374,7 +402,8 @@ class AttachedRun:
         model = about.model_facts(self._root, len(layers), hidden_size, shown.tokens, vocabulary, ranks)
         description = self._describe(places, model, shown)
         called(self._native.learn, json.dumps(description), self._agreed_plan(places))
-        self._hooks = SiteHooks([None, *places], modules, self._warn, self._switch_off if ranks > 1 else None)
+        hooked = [None, *places, None]  # no module has the tokens, nor the updates
+        self._hooks = SiteHooks(hooked, modules, self._warn, self._switch_off if ranks > 1 else None)
         self._layers = LayerList(self._root, layers)
         self._has_learned = True
         self._learned = None
@@ -404,6 +433,7 @@ class AttachedRun:
         dtype = str(places[0].seen.dtype).removeprefix("torch.") if places else "float32"
         taken = {site.path for site in places} | {site.name for site in places}
         sites = [tokens_row(), *(describe(site, head_size, taken) for site in places)]
+        sites += [self._updates.row()] if self._updates is not None else []
         names = [str(site["name"]) for site in sites]
         states = [index for index, name in enumerate(names) if name == "HiddenStates"]
         micro_batches = max(self._micro_batch, 1)
