@@ -138,6 +138,38 @@ def lose_viewer(attach: Options, gone: str) -> list[float]:
     return training.losses
 
 
+def pause(attach: Options, seconds: float) -> list[float]:
+    """After step 3 a viewer, a thread of rank 0, pauses the run for longer than the limit of time of the groups."""
+    import tensor_tracer as tt
+
+    training = Training("plain", "ddp", attach)
+    paused = threading.Event()
+
+    def hold() -> None:
+        with tt.connect(run_dir=attach["run_dir"]) as viewer, viewer.control("test") as control:
+            control.pause()
+            paused.set()
+            time.sleep(seconds)
+            control.resume()
+
+    viewer = threading.Thread(target=hold)
+    step, last = 0, 0
+    while not last or step < last:
+        step += 1
+        training.step(step)
+        if training.rank == 0 and step == 3:
+            viewer.start()
+        is_over = torch.tensor([float(paused.is_set() and not last)])
+        dist.all_reduce(is_over)  # the ranks take the same number of steps
+        if is_over > 0:
+            last = step + 3
+        time.sleep(0.05)
+    training.run.detach()
+    if training.rank == 0:
+        viewer.join()
+    return training.losses
+
+
 def train(attach: Options, kind: str, wrap: str, steps: int) -> list[float]:
     return Training(kind, wrap, attach).steps(steps)
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,9 @@ def _run(work: Callable[..., Any], rank: int, ranks: int, folder: str, env: dict
     os.environ |= env
     torch.set_num_threads(1)
     if ranks > 1:
-        dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=ranks)
+        limit = timedelta(seconds=float(os.environ.get("GROUP_SECONDS", "1800")))
+        store = f"file://{folder}/store"
+        dist.init_process_group("gloo", init_method=store, rank=rank, world_size=ranks, timeout=limit)
     result = work(*arguments)
     torch.save(result, f"{folder}/result{rank}.pt")
     if dist.is_initialized():

@@ -77,6 +77,17 @@ def test_a_viewer_may_die(tmp_path: Path) -> None:
     assert run_ranks(scenarios.train, 1, place, *arguments, env=environment(place)) == [ended.result]
 
 
+def test_a_pause_may_last_longer_than_the_limit_of_the_groups(tmp_path: Path) -> None:
+    env = environment(tmp_path) | {"GROUP_SECONDS": "4"}
+    ranks = Ranks(scenarios.pause, 2, tmp_path / "with", options(tmp_path / "with"), 8.0, env=env)
+    ended = ranks.wait()
+    assert [one.exit_code for one in ended] == [0, 0], [one.output for one in ended]
+    assert all("the tracer is off" not in one.output for one in ended) and ended[0].seconds > 8
+    place = tmp_path / "without"
+    arguments = None, "plain", "ddp", len(ended[0].result)
+    assert run_ranks(scenarios.train, 2, place, *arguments, env=environment(place)) == results(ended)
+
+
 @pytest.mark.parametrize(("how", "code"), [pytest.param("killed", -9, marks=pytest.mark.smoke), ("raises", 1)])
 def test_a_lost_rank_ends_the_run_as_without_the_tracer(how: str, code: int, tmp_path: Path) -> None:
     ended = []
