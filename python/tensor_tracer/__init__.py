@@ -35,7 +35,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """What needs torch, which the rest of the package does not."""
-    if name not in ("attach", "megatron", "AttachedRun", "RunStopped"):
+    if name not in ("attach", "megatron", "point", "AttachedRun", "Replicate", "RunStopped", "Shard"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "megatron":
         return import_module("tensor_tracer.megatron")

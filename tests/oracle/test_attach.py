@@ -18,7 +18,7 @@ from program import REPOSITORY, environment
 from tensor_tracer import open_recording
 from tensor_tracer.record import Record
 
-pytestmark = pytest.mark.nightly(suite="runs")
+pytestmark = pytest.mark.nightly(suite="attach")
 
 FOLDER = Path(__file__).parent
 EVERYTHING = {
@@ -102,9 +102,9 @@ def compare(training: Training, fewest: int) -> None:
 
 CASES = [
     pytest.param("plain", "none", 1, 80, id="plain"),
-    pytest.param("gpt2", "ddp", 2, 150, id="gpt2-ddp"),
+    pytest.param("gpt2", "ddp", 2, 150, id="gpt2-ddp", marks=pytest.mark.smoke),
     pytest.param("llama", "fsdp", 2, 150, id="llama-fsdp"),
-    pytest.param("llama", "tp", 2, 150, id="llama-tp"),
+    pytest.param("llama", "tp", 2, 150, id="llama-tp", marks=pytest.mark.smoke),
 ]
 
 

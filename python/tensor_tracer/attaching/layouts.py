@@ -21,6 +21,7 @@ from torch.distributed.tensor.placement_types import Placement
 from tensor_tracer.errors import TensorTracerError
 
 kRankLocal = "rank-local"
+_kByUser = "placements["
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,10 @@ class Layout:
     source: str = ""
     is_known: bool = True
     problem: str = ""  # why the tensor cannot be traced; empty: it can
+
+    @property
+    def is_of_user(self) -> bool:
+        return self.source.startswith(_kByUser)
 
     def __str__(self) -> str:
         if not self.is_known:
@@ -101,12 +106,17 @@ class Layouts:
         by_count = Layout(1, source=f"a rank has {tensor.shape[1]} of the {heads} heads") if is_sharded else None
         return self._find(path, tensor, by_count)
 
+    def of_point(self, name: str, placement: str, tensor: Tensor) -> Layout:
+        """`placement`: the sharded dim, "replicate", or empty for not known."""
+        given = Layout(dim=None if placement == "replicate" else int(placement), source="point") if placement else None
+        return self._find(name, tensor, given)
+
     def _find(self, path: str, tensor: Tensor, by_module: Layout | None) -> Layout:
         if self.ranks == 1:
             return kWhole
         for pattern, placement in self.overrides.items():
             if fnmatch.fnmatchcase(path, pattern):
-                return replace(_layout_of(placement), source=f"placements[{pattern!r}]")
+                return replace(_layout_of(placement), source=f"{_kByUser}{pattern!r}]")
         if isinstance(tensor, DTensor):
             placement = self.on_axis(tensor)
             return replace(_layout_of(placement), source="DTensor")

@@ -12,9 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from tensor_tracer.attaching import points
 from tensor_tracer.attaching.attention import TEXTS, AttentionCall, AttentionWatch
 from tensor_tracer.attaching.layouts import Layout, Layouts
 from tensor_tracer.attaching.wrappers import local_of
+
+_kCompiled = "compiled in place, the module calls no hooks: use torch.compile(module) in the place of the module"
 
 # The member of a module's output or input: of a tuple, of a mapping; None: the tensor itself.
 Member = int | str | None
@@ -26,7 +29,7 @@ class Seen:
 
     path: str  # of the module
     module: nn.Module
-    part: str  # "input", "output"; of an attention module also a name in attention.TEXTS
+    part: str  # "input", "output", "point"; of an attention module also a name in attention.TEXTS
     member: Member
     shape: tuple[int, ...]  # of this rank
     dtype: torch.dtype
@@ -35,16 +38,20 @@ class Seen:
     is_constant: bool
     aliases: list[str] = field(default_factory=list)  # other names of the same tensor
     calls: int = 1  # of the module in this forward
-
+    is_compiled: bool = False  # compiled code gave it: programs cannot write it
     is_made: bool = False  # recomputed for the tracer alone; the model passes on no such tensor
 
     @property
     def name(self) -> str:
-        return _name_of(self.path, self.part)
+        return self.path if self.part == "point" else _name_of(self.path, self.part)
 
     @property
     def is_output(self) -> bool:
         return self.part == "output"
+
+
+class NamedPoint(nn.Module):
+    """Stands for the module of a tensor_tracer.point()."""
 
 
 class Learner:
@@ -66,8 +73,13 @@ class Learner:
 
     def start(self, tokens: Tensor | None) -> None:
         self.tokens = tokens
+        points.watch(self)
         for path, module in self.root.named_modules():
-            if module is self.root or module._compiled_call_impl is not None or _is_inside_compiled(self.root, path):
+            if module is self.root or _is_inside_compiled(self.root, path):
+                continue
+            if module._compiled_call_impl is not None:
+                layout = Layout(problem=_kCompiled)
+                self.seen.append(Seen(path, module, "output", None, (), torch.float32, layout, 0, True))
                 continue
             self._handles.append(module.register_forward_pre_hook(self._before(path), with_kwargs=True))
             self._handles.append(module.register_forward_hook(self._after(path), always_call=True))
@@ -78,10 +90,34 @@ class Learner:
         self.stop()
 
     def stop(self) -> None:
+        points.unwatch(self)
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
         self._of_tensor.clear()
+
+    def at_point(self, name: str, placement: str, tensor: Tensor, is_compiled: bool) -> Tensor | None:
+        try:
+            self._see_point(name, placement, tensor, is_compiled)
+        except Exception as error:  # no error of ours reaches training
+            self.failures.append(f"{name}: {error}")
+        return tensor
+
+    def at_gradient(self, number: int, gradient: Tensor) -> None:
+        """Gradients are not learned."""
+
+    def _see_point(self, name: str, placement: str, tensor: Tensor, is_compiled: bool) -> None:
+        self._calls[name] = self._calls.get(name, 0) + 1
+        if self._calls[name] > 1:
+            next(seen for seen in self.seen if seen.name == name).calls = self._calls[name]
+            return
+        layout = self.layouts.of_point(name, placement, tensor)
+        local = local_of(tensor)
+        bits, is_constant = fingerprint(local) if self.layouts.ranks > 1 else (0, False)
+        self.seen.append(Seen(
+            name, NamedPoint(), "point", None, tuple(local.shape), tensor.dtype, layout, bits, is_constant,
+            is_compiled=is_compiled,
+        ))  # fmt: skip
 
     def _before(self, path: str) -> Any:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -133,8 +169,9 @@ class Learner:
         name = _name_of(path, part)
         if known is not None and known[0]() is tensor:
             known[1].aliases.append(name)
-            if not known[1].layout.is_known:  # the module that passes it on may know more
-                known[1].layout = self._layout_of(path, module, part, tensor)
+            layout = self._layout_of(path, module, part, tensor)
+            if layout.is_of_user or not known[1].layout.is_known:  # the module that passes it on may know more
+                known[1].layout = layout
             return
         if (calls := self._calls.get(path, 1)) > 1:
             for seen in self.seen:

@@ -7,7 +7,7 @@ know: InputTokens, Embedding (the input of the first layer), HiddenStates (the o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,11 @@ class Site:
     standard: Standard | None = None
 
     @property
+    def at(self) -> str:
+        """The place in this layer, such as `layers[3].mlp.output`."""
+        return f"layers[{self.layer}].{self.path}" if self.layer else self.path
+
+    @property
     def full_path(self) -> str:
         return f"layers[n].{self.path}" if self.layer else self.path
 
@@ -61,7 +66,7 @@ def find_layers(root: nn.Module, seen: Sequence[Seen]) -> dict[str, int]:
             continue
         children = {f"{path}.{name}" if path else name: child for name, child in module.named_children()}
         paths = [child for child in children if child in ran]
-        if not paths or len({type(child) for child in children.values()}) > 1:
+        if not paths or len({type(getattr(child, "_orig_mod", child)) for child in children.values()}) > 1:
             continue
         size = sum(parameter.numel() for child in children.values() for parameter in child.parameters())
         if size > best[0]:
@@ -70,6 +75,21 @@ def find_layers(root: nn.Module, seen: Sequence[Seen]) -> dict[str, int]:
                 for number, (child, module) in enumerate(children.items(), 1) if child in ran
             }  # fmt: skip
     return best[1]
+
+
+class LayerList:
+    """Notices that layers were added, removed or replaced. `layers`: paths and numbers, as of find_layers()."""
+
+    def __init__(self, root: nn.Module, layers: Mapping[str, int]) -> None:
+        path = next(iter(layers), "").rpartition(".")[0]
+        self._list: nn.Module | None = root.get_submodule(path) if layers else None
+        self._known = self._children()
+
+    def have_changed(self) -> bool:
+        return self._children() != self._known
+
+    def _children(self) -> list[int]:
+        return [id(child) for child in self._list.children()] if self._list is not None else []
 
 
 def make_sites(seen: Sequence[Seen], layers: Mapping[str, int], batch: Batch, ranks: int) -> list[Site]:
@@ -85,6 +105,9 @@ def make_sites(seen: Sequence[Seen], layers: Mapping[str, int], batch: Batch, ra
 
 def _site_of(seen: Seen, layers: Mapping[str, int]) -> Site:
     for layer_path, number in layers.items():
+        short = ".".join(layer_path.split(".")[-2:]) + "."
+        if seen.part == "point" and seen.path.startswith(short):
+            return Site(seen, number, seen.path[len(short) :])
         if seen.path == layer_path and seen.is_output:
             return Site(seen, number, "output")
         if seen.path.startswith(layer_path + "."):
@@ -197,6 +220,10 @@ def settle_layouts(sites: list[Site], of_ranks: Sequence[Sequence[tuple[tuple[in
             site.problem = f"{site.layout.source} says that every rank has the whole, but the numbers of the "
             site.problem += f"tensor-parallel ranks {', '.join(others)} differ from those of rank 0"
             messages.append(f"{site.seen.name} is not traced: {site.problem}")
+        elif site.layout.is_of_user and site.layout.dim is not None and not others and not mine[0][2]:
+            site.problem = f"{site.layout.source} says that each rank has a part, but the numbers of the "
+            site.problem += f"tensor-parallel ranks {', '.join(str(rank) for rank in range(len(mine)))} are the same"
+            messages.append(f"{site.seen.name} is not traced: {site.problem}")
     return messages
 
 
@@ -242,9 +269,11 @@ def _is_logits(site: Site, vocabulary: int) -> bool:
     return is_last and site.row["features"] == vocabulary
 
 
-def describe(site: Site, head_size: int) -> dict[str, Any]:
-    """The site for the library (src/attach/places.h)."""
+def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
+    """The site for the library (src/attach/places.h). `taken`: names and paths of all places, which are no other names
+    of this one: the tensor may be passed on unchanged in some layers only."""
     is_local = not site.layout.is_known
+    can_write = site.seen.part in ("input", "output", "point")
     row = site.row | {
         "layer": site.layer,
         "name": site.name,
@@ -252,8 +281,8 @@ def describe(site: Site, head_size: int) -> dict[str, Any]:
         "text": _text_of(site) + ("; values of tensor rank 0 only" if is_local else ""),
         "dtype": str(site.seen.dtype).removeprefix("torch."),
         "rank_local": is_local,
-        "in_programs": not is_local and site.seen.part in ("input", "output"),
-        "writable": not is_local and site.seen.part in ("input", "output"),
+        "in_programs": not is_local and can_write,
+        "writable": not is_local and can_write and not site.seen.is_compiled,
         "gradient": not site.seen.is_made,
         "vocabulary": site.standard is not None and site.standard.name == "Logits",
     }
@@ -264,12 +293,14 @@ def describe(site: Site, head_size: int) -> dict[str, Any]:
         aliases = list(dict.fromkeys([*aliases, standard.path]))
         if standard.name == "Embedding":
             row["hidden_state"] = 0
-    return row | {"aliases": [alias for alias in aliases if alias != site.path]}
+    return row | {"aliases": [alias for alias in aliases if alias not in taken]}
 
 
 def _text_of(site: Site) -> str:
     seen = site.seen
     module = f"{_without_number(site)} ({type(seen.module).__name__})"
+    if seen.part == "point":
+        return f"tensor_tracer.point({seen.path!r})" + "; programs cannot write it in compiled code" * seen.is_compiled
     if seen.is_made:
         return f"{TEXTS[seen.part]}; {module}"
     return f"{'attention probabilities' if seen.part == 'scores' else seen.part} of {module}"
