@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from tensor_tracer.attaching import facts as about
-from tensor_tracer.attaching import megatron
+from tensor_tracer.attaching import megatron, torchtitan
 from tensor_tracer.attaching.extension import Extension, called, load_extension
 from tensor_tracer.attaching.groups import Groups, make_groups
 from tensor_tracer.attaching.layouts import Layouts, TensorAxis, check_overrides
@@ -56,7 +56,7 @@ def attach(
         if port is not None or record is not None:
             settings["hub"] = _hub_settings(extension, port, record, run_name, run_dir, auth)
     native = _start(torch.classes.tensor_tracer.Run, settings, groups)
-    layouts = Layouts(len(groups.tensor_ranks), overrides, axis, megatron.rule_for)
+    layouts = Layouts(len(groups.tensor_ranks), overrides, axis, [megatron.rule_for, torchtitan.rule_for])
     told = {"trainer": trainer, "tokenizer": tokenizer}
     run = AttachedRun(root, native, groups, layouts, text, Names(names), first_step, told)
     remember(root, run)

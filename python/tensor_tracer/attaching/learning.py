@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.utils.hooks import RemovableHandle
 
-from tensor_tracer.attaching.layouts import Layout, Layouts
+from tensor_tracer.attaching.layouts import Layout, Layouts, kUnseenGradient
 from tensor_tracer.attaching.wrappers import local_of
 
 # The member of a module's output or input: of a tuple, of a mapping; None: the tensor itself.
@@ -32,6 +33,7 @@ class Seen:
     layout: Layout
     bits: int  # a hash of this rank's numbers; 0: not asked
     is_constant: bool
+    gradient_bits: int | None = None  # of the gradient; None: it was not seen, or all its numbers are the same
     aliases: list[str] = field(default_factory=list)  # other names of the same tensor
     calls: int = 1  # of the module in this forward
 
@@ -50,6 +52,7 @@ class Learner:
         self.failures: list[str] = []
         self.tokens: Tensor | None = None
         self._of_tensor: dict[int, tuple[weakref.ref[Tensor], Seen]] = {}
+        self._of_memory: dict[Any, list[tuple[weakref.ref[Tensor], Seen]]] = {}
         self._calls: dict[str, int] = {}
         self._handles: list[RemovableHandle] = []
 
@@ -71,6 +74,7 @@ class Learner:
             handle.remove()
         self._handles.clear()
         self._of_tensor.clear()
+        self._of_memory.clear()
 
     def _before(self, path: str) -> Any:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -109,11 +113,33 @@ class Learner:
                     seen.calls = calls
             return
         layout = self._layout_of(path, module, is_output, tensor)
-        bits, is_constant = fingerprint(local_of(tensor)) if self.layouts.ranks > 1 else (0, False)
-        shape = tuple(local_of(tensor).shape)
-        seen = Seen(path, module, is_output, member, shape, tensor.dtype, layout, bits, is_constant)
+        local = local_of(tensor)
+        bits, is_constant = fingerprint(local) if self.layouts.ranks > 1 else (0, False)
+        seen = Seen(path, module, is_output, member, tuple(local.shape), tensor.dtype, layout, bits, is_constant)
         self.seen.append(seen)
         self._of_tensor[id(tensor)] = (weakref.ref(tensor), seen)
+        if self.layouts.ranks > 1 and tensor.requires_grad and not isinstance(tensor, DTensor):
+            tensor.register_hook(lambda gradient: self._see_gradient(seen, gradient))
+        self._share_layout(seen, tensor, local)
+
+    def _see_gradient(self, seen: Seen, gradient: Tensor) -> None:
+        try:
+            bits, is_constant = fingerprint(local_of(gradient))
+            seen.gradient_bits = None if is_constant else bits
+        except Exception as error:  # as above
+            self.failures.append(f"{seen.name}: {error}")
+
+    def _share_layout(self, seen: Seen, tensor: Tensor, local: Tensor) -> None:
+        """Tensors in the same memory have the same layout: of a plain tensor and a DTensor, the latter knows it."""
+        key = local.data_ptr(), local.shape, local.stride(), local.dtype
+        same = [one for one in self._of_memory.get(key, []) if one[0]() is not None]
+        self._of_memory[key] = same = [*same, (weakref.ref(tensor), seen)]
+        known = next((one for _, one in same if one.layout.is_known), None)
+        for _, one in same:
+            if known is not None and not one.layout.is_known:
+                source = f"in the memory of {known.name}: {known.layout.source}"
+                problem = kUnseenGradient if known.layout.dim is None else ""  # not all of them have the same gradient
+                one.layout = replace(known.layout, source=source, gradient_problem=problem)
 
     def _layout_of(self, path: str, module: nn.Module, is_output: bool, tensor: Tensor) -> Layout:
         tokens = self.tokens.shape[1] if self.tokens is not None else 0

@@ -23,7 +23,7 @@ from tensor_tracer.attaching.learning import Learner
 from tensor_tracer.attaching.names import Names
 from tensor_tracer.attaching.plans import expand
 from tensor_tracer.attaching.table import (
-    Batch, Site, describe, find_layers, make_sites, name_sites, settle_layouts, tokens_row,
+    Batch, Learned, Site, describe, find_layers, make_sites, name_sites, settle_layouts, tokens_row,
 )  # fmt: skip
 from tensor_tracer.attaching.tokens import find_tokens, text_size
 from tensor_tracer.errors import TensorTracerError
@@ -146,12 +146,13 @@ class AttachedRun:
 
     def points(self) -> list[dict[str, Any]]:
         """The places of the model, with layout and source of the layout. A `problem` says why a tensor of a module
-        is no place. Empty before the first step has ended."""
+        is no place, a `gradient_problem` why its gradient is not traced. Empty before the first step has ended."""
         return [
             {
                 "path": f"layers[{site.layer}].{site.path}" if site.layer else site.path,
                 "name": site.name, "module": site.seen.path, "layer": site.layer, "shape": list(site.seen.shape),
                 "layout": str(site.layout), "source": site.layout.source, "problem": site.problem,
+                "gradient_problem": site.layout.gradient_problem,
             }
             for site in self._sites
         ]  # fmt: skip
@@ -253,8 +254,8 @@ class AttachedRun:
         batch = replace(batch, is_sequence_first=megatron.is_sequence_first(list(modules.values())))
         ranks = len(self._groups.tensor_ranks)
         sites = make_sites(learner.seen, layers, batch, ranks)
-        seen = [(site.seen.shape, site.seen.bits, site.seen.is_constant) for site in sites]
-        warnings = settle_layouts(sites, self._groups.gather(seen)) if ranks > 1 else []
+        learned = [Learned.of(site.seen) for site in sites]
+        warnings = settle_layouts(sites, self._groups.gather(learned)) if ranks > 1 else []
         vocabulary = text_size(self._root)
         places = name_sites(sites, layers, self._names, vocabulary)
         self._sites, self._batch = sites, batch
@@ -274,7 +275,7 @@ class AttachedRun:
         """The first plan for the library; empty: the default plan."""
         if self._plan is None:
             return ""
-        names = [(site.name, site.full_path) for site in places]
+        names = [(site.name, site.full_path, not site.layout.gradient_problem) for site in places]
         return json.dumps(expand(self._plan, list(dict.fromkeys(names))))
 
     def _describe(self, places: list[Site], model: dict[str, Any], batch: Batch) -> dict[str, Any]:
