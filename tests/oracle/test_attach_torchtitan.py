@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from own_environment import make_environment
+from stopping import pause_step_and_stop
 from tensor_tracer import open_recording
 from tensor_tracer.record import Record
 from test_attach import EVERYTHING, attach_environment
@@ -93,9 +94,13 @@ Train = Callable[..., Training]
 
 
 @pytest.fixture(scope="session")
-def train(tmp_path_factory: pytest.TempPathFactory) -> Train:
+def python() -> Path:
+    return make_environment("torchtitan")
+
+
+@pytest.fixture(scope="session")
+def train(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Train:
     """Runs a training once for each combination of arguments."""
-    python = make_environment("torchtitan")
     finished: dict[str, Training] = {}
 
     def run(ranks: int, attached: bool = True, **options: Any) -> Training:
@@ -108,14 +113,15 @@ def train(tmp_path_factory: pytest.TempPathFactory) -> Train:
 
 
 def start(python: Path, folder: Path, ranks: int, attached: bool, options: dict[str, Any]) -> Training:
-    asked: dict[str, Any] = {"steps": 3, "ranks": ranks} | options
-    if attached:
-        attach = {"port": 0, "run_dir": str(folder / "run"), "record": str(folder / "record"), "plan": EVERYTHING}
-        asked["attach"] = attach
-    line = [str(python), "-W", "ignore", str(SCRIPT), str(folder), json.dumps(asked)]
-    done = subprocess.run(line, env=attach_environment(), capture_output=True, text=True, timeout=180, check=False)
+    asked = {"steps": 3} | options | {"ranks": ranks}
+    done = subprocess.run(line_of(python, folder, asked, attached), env=attach_environment(), capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return Training(options, folder, [torch.load(folder / f"rank{rank}.pt") for rank in range(ranks)])
+
+
+def line_of(python: Path, folder: Path, asked: dict[str, Any], attached: bool) -> list[str]:
+    attach = {"port": 0, "run_dir": str(folder / "run"), "record": str(folder / "record"), "plan": EVERYTHING}
+    return [str(python), "-W", "ignore", str(SCRIPT), str(folder), json.dumps(asked | ({"attach": attach} if attached else {}))]
 
 
 CASES = [
@@ -182,3 +188,28 @@ def test_places_have_standard_names_and_name_their_source(options: dict[str, Any
     assert [one["gradient_problem"] for one in places if one["name"] == "FinalNorm"] == [problem]
     source = "the sharding configuration of layers.1.attention.wo" if is_plain else "DTensor"
     assert [one["source"] for one in places if (one["name"], one["layer"]) == ("ContextLayer", 2)] == [source]
+
+
+TRAINER = {"backend": "spmd_types", "sequence_parallel": True, "trainer": True}
+
+
+@NIGHTLY
+def test_a_trainer_of_torchtitan_logs_the_same_and_its_numbers_are_shown(train: Train) -> None:
+    watched, alone = train(2, **TRAINER), train(2, attached=False, **TRAINER)
+    logged = watched.ranks[0]["logged"]
+    assert [rank["logged"] for rank in watched.ranks] == [rank["logged"] for rank in alone.ranks]
+    with open_recording(next((watched.folder / "record").glob("*.ttrec"))) as recording:
+        for name, column in (("loss", 1), ("grad_norm", 2), ("lr", 3)):
+            steps, values = recording.scalars(name)
+            assert list(steps) == [1, 2, 3] and np.allclose(values, [one[column] for one in logged], rtol=1e-12), name
+        points = {record.point for record in recording.records()}
+    assert {"HiddenStates", "ContextLayer", "Logits"} <= points
+    assert watched.ranks[0]["hooks"] == 0, "hooks are left"
+
+
+@NIGHTLY
+def test_a_viewer_pauses_and_stops_a_trainer_of_torchtitan(python: Path, tmp_path: Path) -> None:
+    asked = TRAINER | {"ranks": 2, "steps": 100_000}
+    stopped = pause_step_and_stop(line_of(python, tmp_path, asked, attached=True), tmp_path / "run")
+    saved = torch.load(tmp_path / "rank0.pt")["saved"]
+    assert saved[-1] == ((stopped,), {"last_step": True}) and saved[-2] == ((stopped,), {"last_step": False})

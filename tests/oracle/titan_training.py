@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -22,23 +24,26 @@ from torch import Tensor, nn
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.tensor import DTensor
 from torch.multiprocessing import start_processes
+from titan_trainer import batch_of, make_trainer
 
 TOKENS, ROWS, LAYERS, VOCABULARY = 8, 2, 2, 2048
 
 
 def run_on_cpu() -> None:
-    """All patches of torchtitan 0.3.0, which expects CUDA: the device, and Triton, of which it imports kernels that no
-    dense model calls."""
+    """All patches of torchtitan 0.3.0, which expects CUDA: the device, and packages of which it needs no part here:
+    Triton for kernels of models with experts, and `datasets`."""
     import torch.testing._internal.distributed.fake_pg  # the backend of axes with one rank
     import torchtitan.tools.utils as utils
 
     utils.device_type, utils.device_module = "cpu", torch.cpu
-    names = ("triton", "triton.language")
-    sys.modules |= {name: MagicMock() for name in names}
-    import torchtitan.distributed.minimal_async_ep.kernels
-
-    for name in names:
-        del sys.modules[name]
+    for names, module in (
+        (("triton", "triton.language"), "torchtitan.distributed.minimal_async_ep.kernels"),
+        (("datasets", "datasets.distributed"), "torchtitan.trainer"),
+    ):
+        sys.modules |= {name: MagicMock() for name in names}
+        import_module(module)
+        for name in names:
+            del sys.modules[name]
 
 
 def make_config(is_sequence_parallel: bool) -> Any:
@@ -162,6 +167,13 @@ def run_rank(rank: int, out: Path, options: dict[str, Any]) -> None:
     )  # fmt: skip
     dims.build_mesh()
     model = make_model(options, dims)
+    found = train_by_titan(model, dims, options) if options.get("trainer") else train_here(model, dims, out, options)
+    torch.save(found, out / f"rank{rank}.pt")
+    dist.destroy_process_group()
+
+
+def train_here(model: nn.Module, dims: Any, out: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """In a loop of this file."""
     witness = Witness(model)
     run = None
     if options.get("attach") is not None:
@@ -170,19 +182,31 @@ def run_rank(rank: int, out: Path, options: dict[str, Any]) -> None:
         run = tt.attach(model, **options["attach"])
     losses = train(model, dims, run, witness, options)
     if run is not None:
-        (out / f"points{rank}.json").write_text(json.dumps(run.points()))
+        (out / f"points{dist.get_rank()}.json").write_text(json.dumps(run.points()))
         run.detach()
     found = {"losses": losses, "values": witness.values, "gradients": witness.gradients, "partial": witness.partial}
-    torch.save(found | {"kinds": witness.kinds}, out / f"rank{rank}.pt")
-    dist.destroy_process_group()
+    return found | {"kinds": witness.kinds}
+
+
+def train_by_titan(model: nn.Module, dims: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """By torchtitan's Trainer."""
+    batches = (batch_of(index, ROWS, TOKENS, VOCABULARY) for index in itertools.count())
+    trainer = make_trainer(model, dims, options, batches)
+    if options.get("attach") is not None:
+        import tensor_tracer as tt
+
+        tt.torchtitan.attach(trainer, **options["attach"])
+    logged, checkpointer = trainer.metrics_processor.logged, trainer.checkpointer
+    trainer.train()
+    trainer.close()
+    hooks = sum(len(one._forward_hooks) + len(one._forward_pre_hooks) for one in model.modules())
+    return {"logged": logged, "saved": [tuple(call) for call in checkpointer.save.call_args_list], "hooks": hooks}
 
 
 def main() -> None:
     out, options = Path(sys.argv[1]).absolute(), json.loads(sys.argv[2])
     torch.set_num_threads(1)
     run_on_cpu()
-    import torchtitan.models.llama3
-
     start_processes(run_rank, (out, options), nprocs=options["ranks"], start_method="fork")
 
 

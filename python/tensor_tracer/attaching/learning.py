@@ -6,6 +6,7 @@ import sys
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -119,7 +120,8 @@ class Learner:
         self.seen.append(seen)
         self._of_tensor[id(tensor)] = (weakref.ref(tensor), seen)
         if self.layouts.ranks > 1 and tensor.requires_grad and not isinstance(tensor, DTensor):
-            tensor.register_hook(lambda gradient: self._see_gradient(seen, gradient))
+            hook = partial(self._see_gradient, seen)
+            tensor.register_hook(hook)  # type: ignore[no-untyped-call]
         self._share_layout(seen, tensor, local)
 
     def _see_gradient(self, seen: Seen, gradient: Tensor) -> None:

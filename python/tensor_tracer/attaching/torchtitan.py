@@ -91,8 +91,7 @@ def _single(placement: Any) -> Any:
 def _of_first_argument(module: nn.Module, placements: Mapping[str, Any]) -> Any:
     """A norm's only argument is `input` in the configuration, and `x` in torch.nn.RMSNorm."""
     names = [name for name in inspect.signature(type(module).forward).parameters if name != "self"]
-    given = [placements.get(name) for name in names[:1]]
-    return next(iter(placements.values()), None) if len(names) == 1 else next(iter(given), None)
+    return next(iter(placements.values()), None) if len(names) == 1 else placements.get(names[0] if names else "")
 
 
 def _sizes_of(module: nn.Linear | nn.Embedding) -> tuple[int, int]:

@@ -32,7 +32,7 @@ def expect_gradient_like(tensor: DTensor) -> None:
     """Has local_of() return the gradient of this activation in the placements of the activation. A gradient often has
     others: that of a column-parallel layer's input are partial sums."""
     placements = tensor.placements
-    tensor.register_hook(lambda gradient: setattr(gradient, _kWanted, placements))
+    tensor.register_hook(lambda gradient: setattr(gradient, _kWanted, placements))  # type: ignore[no-untyped-call]
 
 
 def differentiable_local(tensor: Tensor) -> Tensor:
