@@ -15,9 +15,11 @@ import pytest
 import torch
 from mesh_training import DATA, LAYERS, ROWS, STEPS, TENSOR
 from tensor_tracer import open_recording
+from tensor_tracer.attaching.wrappers import local_of
 from tensor_tracer.record import Record
 from test_attach import EVERYTHING, attach_environment
 from torch import Tensor
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
 
 SCRIPT = Path(__file__).with_name("mesh_training.py")
 
@@ -157,7 +159,12 @@ SOURCES = {
 }  # fmt: skip
 
 
-def test_a_pending_collective_is_waited_for(trainings: Trainings) -> None:
+def test_a_collective_is_waited_for() -> None:
+    pending = AsyncCollectiveTensor(torch.ones(2))
+    assert type(local_of(pending)) is Tensor and pending.completed
+
+
+def test_pending_collectives_are_traced(trainings: Trainings) -> None:
     pending = {in_layer(name) for name in trainings.watched["pending"]}
     traced = {in_layer(name) for _, name, _ in trainings.records()}
     assert {"self_attn.o_proj.output", "model.embed_tokens.output"} <= pending & traced

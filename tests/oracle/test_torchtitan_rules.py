@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tensor_tracer.attaching import torchtitan
+from tensor_tracer.attaching.facts import model_facts
 from tensor_tracer.attaching.layouts import Layout, kUnknown
 from tensor_tracer.attaching.learning import Seen
 from tensor_tracer.attaching.plans import expand
@@ -73,6 +74,7 @@ def test_the_group_is_that_of_an_embedding() -> None:
     half.out_features = 16
     model = nn.ModuleList([shared(half, weight=0)])
     assert [tuple(part.shape) for part in torchtitan.parts_of(model)] == [(8, 4)]
+    assert model_facts(model, 1, 4, 8, 16, ranks=2)["parameters"] == 2 * 8 * 4 + 8  # the bias is on every rank
     with pytest.raises(TensorTracerError) as refused:
         torchtitan.tensor_group(model)
     assert refused.value.where == "tensor_parallel_group"
