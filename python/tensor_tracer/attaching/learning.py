@@ -34,6 +34,7 @@ class Seen:
     layout: Layout
     bits: int  # a hash of this rank's numbers; 0: not asked
     is_constant: bool
+    is_gradient_watched: bool = False
     gradient_bits: int | None = None  # of the gradient; None: it was not seen, or all its numbers are the same
     aliases: list[str] = field(default_factory=list)  # other names of the same tensor
     calls: int = 1  # of the module in this forward
@@ -44,7 +45,7 @@ class Seen:
 
 
 class Learner:
-    """Watches one forward of `root`. `layouts` says how ranks share the tensors."""
+    """Watches one forward of `root`, and until stop() its backward. `layouts` says how ranks share the tensors."""
 
     def __init__(self, root: nn.Module, layouts: Layouts) -> None:
         self.root = root
@@ -55,6 +56,7 @@ class Learner:
         self._of_tensor: dict[int, tuple[weakref.ref[Tensor], Seen]] = {}
         self._of_memory: dict[Any, list[tuple[weakref.ref[Tensor], Seen]]] = {}
         self._calls: dict[str, int] = {}
+        self._is_forward_over = False
         self._handles: list[RemovableHandle] = []
 
     def start(self, tokens: Tensor | None) -> None:
@@ -68,14 +70,14 @@ class Learner:
     def finish(self, output: Any) -> None:
         """`output`: of the root module."""
         self._after("")(self.root, (), output)
-        self.stop()
+        self._is_forward_over = True
+        self._of_tensor.clear()
+        self._of_memory.clear()
 
     def stop(self) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
-        self._of_tensor.clear()
-        self._of_memory.clear()
 
     def _before(self, path: str) -> Any:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -96,7 +98,10 @@ class Learner:
 
     def _try_to_see(self, path: str, module: nn.Module, is_output: bool, member: Member, tensor: Tensor) -> None:
         try:
-            self._see(path, module, is_output, member, tensor)
+            if self._is_forward_over:
+                self._watch_recomputed(_name_of(path, is_output), tensor)
+            else:
+                self._see(path, module, is_output, member, tensor)
         except Exception as error:  # no error of ours reaches training
             self.failures.append(f"{path}: {error}")
 
@@ -119,10 +124,20 @@ class Learner:
         seen = Seen(path, module, is_output, member, tuple(local.shape), tensor.dtype, layout, bits, is_constant)
         self.seen.append(seen)
         self._of_tensor[id(tensor)] = (weakref.ref(tensor), seen)
-        if self.layouts.ranks > 1 and tensor.requires_grad and not isinstance(tensor, DTensor):
+        self._watch_gradient(seen, tensor)
+        self._share_layout(seen, tensor, local)
+
+    def _watch_recomputed(self, name: str, tensor: Tensor) -> None:
+        """A recomputation makes the graph of the gradients only in the backward."""
+        seen = next((one for one in self.seen if one.name == name), None)
+        if seen is not None and not seen.is_gradient_watched:
+            self._watch_gradient(seen, tensor)
+
+    def _watch_gradient(self, seen: Seen, tensor: Tensor) -> None:
+        seen.is_gradient_watched = tensor.requires_grad and torch.is_grad_enabled()
+        if self.layouts.ranks > 1 and seen.is_gradient_watched and not isinstance(tensor, DTensor):
             hook = partial(self._see_gradient, seen)
             tensor.register_hook(hook)  # type: ignore[no-untyped-call]
-        self._share_layout(seen, tensor, local)
 
     def _see_gradient(self, seen: Seen, gradient: Tensor) -> None:
         try:

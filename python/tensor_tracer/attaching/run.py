@@ -235,10 +235,9 @@ class AttachedRun:
         self._hooks.arm(forward)
 
     def _after_forward(self, _root: nn.Module, _args: Any, output: Any) -> None:
-        if self._learner is not None:
+        if self._learner is not None and self._learned is None:
             self._learner.finish(output)
             self._learned = self._learner, _batch_of(self._learner)
-            self._learner = None
         if self._forward is not None:
             self._forward.end_forward()
 
@@ -249,6 +248,8 @@ class AttachedRun:
 
     def _use(self, learner: Learner, batch: Batch) -> None:
         """Makes the place table of what was learned, on every rank. Collective over all ranks."""
+        learner.stop()
+        self._learner = None
         layers = find_layers(self._root, learner.seen)
         modules = {number: self._root.get_submodule(path) for path, number in layers.items()}
         batch = replace(batch, is_sequence_first=megatron.is_sequence_first(list(modules.values())))
