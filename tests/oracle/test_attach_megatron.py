@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from extra_packages import python_with
 from megatron_training import LAYERS, TOKENS, VOCABULARY
+from own_environment import make_environment
 from program import REPOSITORY, environment
 from tensor_tracer import open_recording
 from tensor_tracer.record import Record
@@ -120,8 +120,7 @@ class Training:
 
 @pytest.fixture(scope="session")
 def python() -> Path:
-    """The interpreter of a virtual environment with Megatron-Core and the packages of this one."""
-    return python_with(REPOSITORY / "scripts/requirements-megatron.txt", "megatron", "--no-deps")
+    return make_environment("megatron", "--no-deps")
 
 
 Train = Callable[..., Training]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from attached_programs import VOCABULARY
-from extra_packages import python_with
+from own_environment import make_environment
 from graphs import HIDDEN, LAYERS, SEQUENCE, schedule, write_world
 from program import REPOSITORY, environment
 from ready_made import READY_MADE
@@ -96,7 +96,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     torch.save(noise, folder / "noise.pt")
     asked = {"model": str(folder / "model"), "vectors": str(folder / "vectors" / "evil.pt"),
              "noise": str(folder / "noise.pt"), "steps": {one.graph.name: list(one.steps) for one in COMPARED}}  # fmt: skip
-    python = python_with(REPOSITORY / "scripts/requirements-nnsight.txt", "nnsight")
+    python = make_environment("nnsight")
     script = Path(__file__).with_name("nnsight_programs.py")
     start([str(python), "-W", "ignore", str(script), str(folder), json.dumps(asked)])
     return Results(attached, torch.load(folder / "steps.pt"))

@@ -17,7 +17,7 @@ from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.placement_types import Placement
 
 from tensor_tracer.attaching import facts as about
-from tensor_tracer.attaching import megatron
+from tensor_tracer.attaching import megatron, torchtitan
 from tensor_tracer.attaching.agreement import agree
 from tensor_tracer.attaching.extension import Extension, called, load_extension
 from tensor_tracer.attaching.groups import Groups, make_groups, world
@@ -61,7 +61,7 @@ def attach(
     if groups.rank == 0 and (port is not None or record is not None or sinks):
         settings["hub"] = _hub_settings(prepared.extension, port, record, run_name, run_dir, auth)
     native = _start(torch.classes.tensor_tracer.Run, settings, groups)
-    layouts = Layouts(len(groups.tensor_ranks), prepared.overrides, axis, megatron.rule_for)
+    layouts = Layouts(len(groups.tensor_ranks), prepared.overrides, axis, [megatron.rule_for, torchtitan.rule_for])
     told = {"trainer": trainer, "tokenizer": tokenizer}
     run = AttachedRun(root, native, groups, layouts, prepared.plan, prepared.names, first_step, told)
     run.follow(sinks)

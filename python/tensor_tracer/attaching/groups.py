@@ -9,7 +9,7 @@ from typing import Any
 import torch.distributed as dist
 from torch import nn
 
-from tensor_tracer.attaching import megatron
+from tensor_tracer.attaching import megatron, torchtitan
 from tensor_tracer.attaching.agreement import share
 from tensor_tracer.attaching.layouts import TensorAxis
 from tensor_tracer.errors import TensorTracerError
@@ -48,13 +48,13 @@ class Groups:
 
 
 def make_groups(model: nn.Module, axis: TensorAxis, tensor_group: Any) -> Groups:
-    """`tensor_group`: the tensor-parallel group that the user gave; None: that of Megatron-Core, if it is in use,
-    or else that of the model's DTensors. Collective over all ranks."""
+    """`tensor_group`: the tensor-parallel group that the user gave; None: that of Megatron-Core, if it is in use, that of
+    a model of torchtitan, or else that of the model's DTensors. Collective over all ranks."""
     if world() is None:
         return Groups((0,), 0, 1, 0)
     megatron.check_supported()
     rank = dist.get_rank()
-    given = tensor_group if tensor_group is not None else megatron.tensor_group()
+    given = tensor_group or megatron.tensor_group() or torchtitan.tensor_group(model)
     of_tensor = dist.get_process_group_ranks(given) if given is not None else _mesh_ranks(model, axis)
     own = sorted(of_tensor or [rank])
     parts = sorted({tuple(one) for one in share(own, world())})

@@ -7,13 +7,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.utils.hooks import RemovableHandle
 
 from tensor_tracer.attaching import points
 from tensor_tracer.attaching.attention import AttentionCall, AttentionWatch
 from tensor_tracer.attaching.learning import Member, first_tensor, member_of, replaced
 from tensor_tracer.attaching.table import Site
-from tensor_tracer.attaching.wrappers import differentiable_local, is_wrapped, local_of, wrapped_like
+from tensor_tracer.attaching.wrappers import (
+    differentiable_local, expect_gradient_like, is_wrapped, local_of, wrapped_like,
+)  # fmt: skip
 
 
 class SiteHooks:
@@ -149,6 +152,8 @@ class SiteHooks:
             # A tensor that is made while gradients are off is in no graph, also if a part of it asks for gradients, as
             # in the first forward of Megatron's recomputation. The graph comes with the second one.
             seen = changed if torch.is_grad_enabled() else changed.detach()
+            if isinstance(seen, DTensor) and seen.requires_grad:
+                expect_gradient_like(seen)
             self.forward.capture(number, seen, local_of(seen) if is_wrapped(seen) else seen)
             return None if changed is tensor else replaced(value, member, changed)
         except Exception as error:  # no error of ours reaches training

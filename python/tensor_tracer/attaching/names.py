@@ -59,8 +59,8 @@ _TABLES: dict[str, dict[str, Standard]] = {
         "decoder.final_layernorm.output": _FINAL_NORM,
     },
     "torchtitan": {
-        "attention_norm.output": _ATTENTION_INPUT, "attention.wv.output": _VALUE,
-        "attention.wo.input": _CONTEXT, "attention.output": _ATTENTION,
+        "attention_norm.output": _ATTENTION_INPUT, "attention.qkv_linear.wqkv.output": _QKV,
+        "attention.qkv_linear.wv.output": _VALUE, "attention.wo.input": _CONTEXT, "attention.output": _ATTENTION,
         "ffn_norm.input": _MID, "ffn_norm.output": _MLP_INPUT,
         "feed_forward.w2.input": _ACTIVATION, "feed_forward.output": _MLP, "norm.output": _FINAL_NORM,
     },

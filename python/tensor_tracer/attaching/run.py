@@ -26,7 +26,7 @@ from tensor_tracer.attaching.learning import Learner
 from tensor_tracer.attaching.names import Names
 from tensor_tracer.attaching.plans import expand
 from tensor_tracer.attaching.table import (
-    Batch, LayerList, Site, describe, find_layers, make_sites, name_sites, settle_layouts, tokens_row,
+    Batch, LayerList, Learned, Site, describe, find_layers, make_sites, name_sites, settle_layouts, tokens_row,
 )  # fmt: skip
 from tensor_tracer.attaching.tokens import find_tokens, text_size
 from tensor_tracer.attaching.updates import UpdateWatch
@@ -191,11 +191,12 @@ class AttachedRun:
 
     def points(self) -> list[dict[str, Any]]:
         """The places of the model, with layout and source of the layout. A `problem` says why a tensor of a module
-        is no place. Empty before the first step has ended."""
+        is no place, a `gradient_problem` why its gradient is not traced. Empty before the first step has ended."""
         return [
             {
                 "path": site.at, "name": site.name, "module": site.seen.path, "layer": site.layer, "shape": list(site.seen.shape),
                 "layout": str(site.layout), "source": site.layout.source, "problem": site.problem,
+                "gradient_problem": site.layout.gradient_problem,
             }
             for site in self._sites
         ]  # fmt: skip
@@ -384,10 +385,9 @@ class AttachedRun:
         if torch.compiler.is_compiling():
             return
         with self._guarded("the end of a forward"):
-            if self._learner is not None:
+            if self._learner is not None and self._learned is None:
                 self._learner.finish(output)
                 self._learned = self._learner, _batch_of(self._learner)
-                self._learner = None
             if self._forward is not None:
                 self._forward.end_forward()
                 if missing := self._hooks.missing():
@@ -409,13 +409,15 @@ class AttachedRun:
 
     def _use(self, learner: Learner, batch: Batch, batch_of_rank_0: Batch) -> None:
         """Makes the place table of what was learned, on every rank. Collective over all ranks."""
+        learner.stop()
+        self._learner = None
         layers = find_layers(self._root, learner.seen)
         modules = {number: self._root.get_submodule(path) for path, number in layers.items()}
         batch = replace(batch, is_sequence_first=megatron.is_sequence_first(list(modules.values())))
         ranks = len(self._groups.tensor_ranks)
         sites = make_sites(learner.seen, layers, batch, ranks)
-        seen = [(site.seen.shape, site.seen.bits, site.seen.is_constant) for site in sites]
-        warnings = settle_layouts(sites, self._groups.gather(seen)) if ranks > 1 else []
+        learned = [Learned.of(site.seen) for site in sites]
+        warnings = settle_layouts(sites, self._groups.gather(learned)) if ranks > 1 else []
         vocabulary = text_size(self._root)
         places = name_sites(sites, layers, self._names, vocabulary)
         self._sites, self._batch = sites, batch
@@ -448,7 +450,7 @@ class AttachedRun:
         """The first plan for the library; empty: the default plan."""
         if self._plan is None:
             return ""
-        names = [(site.name, site.full_path, not site.seen.is_made) for site in places]
+        names = [(site.name, site.full_path, site.has_gradient) for site in places]
         return json.dumps(expand(self._plan, list(dict.fromkeys(names))))
 
     def _describe(self, places: list[Site], model: dict[str, Any], batch: Batch) -> dict[str, Any]:

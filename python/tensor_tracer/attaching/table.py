@@ -8,14 +8,14 @@ know: InputTokens, Embedding (the input of the first layer), HiddenStates (the o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from torch import nn
 
 from tensor_tracer.attaching import megatron
 from tensor_tracer.attaching.attention import TEXTS
-from tensor_tracer.attaching.layouts import Layout
+from tensor_tracer.attaching.layouts import Layout, kPartialGradient, kUnseenGradient
 from tensor_tracer.attaching.learning import Seen
 from tensor_tracer.attaching.names import Names, Standard, of_attention, of_model
 
@@ -41,6 +41,10 @@ class Site:
     def at(self) -> str:
         """The place in this layer, such as `layers[3].mlp.output`."""
         return f"layers[{self.layer}].{self.path}" if self.layer else self.path
+
+    @property
+    def has_gradient(self) -> bool:
+        return not self.seen.is_made and not self.layout.gradient_problem
 
     @property
     def full_path(self) -> str:
@@ -199,37 +203,75 @@ def _drop_uneven(sites: list[Site]) -> None:
                     site.problem = site.problem or "the place exists in some layers only"
 
 
-def settle_layouts(sites: list[Site], of_ranks: Sequence[Sequence[tuple[tuple[int, ...], int, bool]]]) -> list[str]:
-    """Compares what the tensor-parallel ranks have seen: shape, bits, and whether all numbers are the same.
-    Decides the layouts that no source knows. Returns a message for each claim that is wrong."""
+class Learned(NamedTuple):
+    """What a rank has learned of a tensor. Hashes are those of `Seen`."""
+
+    shape: tuple[int, ...]
+    bits: int
+    is_constant: bool
+    gradient_bits: int | None
+
+    @classmethod
+    def of(cls, seen: Seen) -> Learned:
+        return cls(seen.shape, seen.bits, seen.is_constant, seen.gradient_bits)
+
+
+def settle_layouts(sites: list[Site], of_ranks: Sequence[Sequence[Learned]]) -> list[str]:
+    """Compares what the tensor-parallel ranks have seen. Decides the layouts that no source knows, and where every rank
+    has the whole gradient. Returns a message for each claim that is wrong."""
     messages = []
     for index, site in enumerate(sites):
         mine = [seen[index] for seen in of_ranks]
-        others = [str(rank) for rank, one in enumerate(mine) if one[0] != mine[0][0]]
+        others = [str(rank) for rank, one in enumerate(mine) if one.shape != mine[0].shape]
         if others:
             site.problem = site.problem or f"its shape on the tensor-parallel ranks {', '.join(others)} is another"
-        others = [str(rank) for rank, one in enumerate(mine) if one[1] != mine[0][1]]
+        others = [str(rank) for rank, one in enumerate(mine) if one.bits != mine[0].bits]
         if site.problem:
             if site.is_claim_wrong:
                 messages.append(f"{site.seen.name} is not traced: {site.problem}")
             continue
         if not site.layout.is_known:
-            if not others and not mine[0][2]:
-                site.layout = Layout(source="equal on all ranks when it was learned")
+            if not others and not mine[0].is_constant:
+                source = "equal on all ranks when it was learned"
+                site.layout = replace(site.layout, is_known=True, source=source)
         elif site.layout.dim is None and others:
             site.problem = f"{site.layout.source} says that every rank has the whole, but the numbers of the "
             site.problem += f"tensor-parallel ranks {', '.join(others)} differ from those of rank 0"
             messages.append(f"{site.seen.name} is not traced: {site.problem}")
-        elif site.layout.is_of_user and site.layout.dim is not None and not others and not mine[0][2]:
+        elif site.layout.is_of_user and site.layout.dim is not None and not others and not mine[0].is_constant:
             site.problem = f"{site.layout.source} says that each rank has a part, but the numbers of the "
             site.problem += f"tensor-parallel ranks {', '.join(str(rank) for rank in range(len(mine)))} are the same"
             messages.append(f"{site.seen.name} is not traced: {site.problem}")
+        _settle_gradient(site, [one.gradient_bits for one in mine])
+    _share_gradient_problems(sites)
     return messages
 
 
+def _settle_gradient(site: Site, bits: list[int | None]) -> None:
+    problem = site.layout.gradient_problem
+    if not site.layout.is_known:
+        problem = ""  # it is rank-local as the value is
+    elif site.layout.dim is None and any(one != bits[0] for one in bits):
+        problem = kPartialGradient
+    elif bits[0] is not None and problem == kUnseenGradient:
+        problem = ""
+    site.layout = replace(site.layout, gradient_problem=problem)
+
+
+def _share_gradient_problems(sites: list[Site]) -> None:
+    """A place is the same in all its layers."""
+    problems = {site.path: site.layout.gradient_problem for site in sites if site.layer and site.layout.gradient_problem}
+    for site in sites:
+        if site.layer and site.path in problems:
+            site.layout = replace(site.layout, gradient_problem=problems[site.path])
+
+
 def name_sites(sites: list[Site], layers: Mapping[str, int], names: Names, vocabulary: int) -> list[Site]:
-    """The sites that are places, named, in the order of the forward. A name belongs to one place."""
+    """The sites that are places, named, in the order of the forward. A name belongs to one place, first of all to the
+    one with such a path: `mlp.input` is the input of `mlp`, if that is not the tensor that the norm before it returned.
+    """
     places = [site for site in sites if not site.problem]
+    paths = {site.full_path for site in places}
     first_input = f"{next(iter(layers), '')}.input"
     taken: dict[str, str] = {}
     owners = {(site.layer > 0, path): site.full_path for site in places for path in (*_aliases(site), site.path)}
@@ -283,7 +325,7 @@ def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
         "rank_local": is_local,
         "in_programs": not is_local and can_write,
         "writable": not is_local and can_write and not site.seen.is_compiled,
-        "gradient": not site.seen.is_made,
+        "gradient": site.has_gradient,
         "vocabulary": site.standard is not None and site.standard.name == "Logits",
     }
     aliases = _aliases(site)
