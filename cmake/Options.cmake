@@ -1,6 +1,7 @@
 option(TT_WITH_TORCH "Build what links libtorch; without it only the hub is built" ON)
 option(TT_BUILD_TESTS "Build the tests" OFF)
 option(TT_UNITY_BUILD "Compile sources in groups: all of them in half the time, one change in more" OFF)
+option(TT_WHEEL "Install the wheel tensor-tracer-torch" OFF)
 option(TT_WARNINGS_AS_ERRORS "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 option(TT_ASAN_UBSAN "Address and undefined-behaviour sanitizers" OFF)
 option(TT_TSAN "Thread sanitizer" OFF)

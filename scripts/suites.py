@@ -135,6 +135,7 @@ def nightly_suites(reports: Path) -> list[Suite]:
         nightly_pytest("dialects", 3, reports, e2e, RERUN),
         nightly_pytest("export", 3, reports, e2e, RERUN),
         nightly_pytest("runs", 4, reports, e2e, RERUN),
+        nightly_pytest("wheel", 10, reports, e2e, RERUN),
         nightly_pytest("meshes", 6, reports, "tests/oracle"),
         nightly_pytest("attach", 16, reports, "tests/oracle"),
         playwright_suite("browser", 14, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
@@ -143,5 +144,5 @@ def nightly_suites(reports: Path) -> list[Suite]:
                          "--grep=@nightly"),
         cpp_suite("no-mpi", 8, reports),
         cpp_suite("tsan", 14, reports),
-        python_check("names", "--all", minutes=21),
+        python_check("names", "--all", minutes=11),
     ]

@@ -96,8 +96,7 @@ void send_event(const RunPointer& run, const std::string& event, const std::stri
   (**run).send_event(event, json::parse(params));
 }
 
-TORCH_LIBRARY(tensor_tracer, library) {
-  library.def("to_local(Tensor(a) x) -> Tensor(a)");
+void bind_forward(torch::Library& library) {
   library.class_<BoundForward>("Forward")
       .def(
           "is_idle", [](const ForwardPointer& one) { return (**one).is_idle(); })
@@ -118,9 +117,20 @@ TORCH_LIBRARY(tensor_tracer, library) {
           "capture", [](const ForwardPointer& one, std::int64_t site, const at::Tensor& output,
                         const at::Tensor& local) { (**one).capture(site, output, local); })
       .def(
+          "rows_wanted",
+          [](const ForwardPointer& one, std::int64_t site) { return (**one).rows_wanted(site); })
+      .def(
+          "capture_made", [](const ForwardPointer& one, std::int64_t site,
+                             const at::Tensor& value) { (**one).capture_made(site, value); })
+      .def(
           "end_forward", [](const ForwardPointer& one) { (**one).end_forward(); })
       .def(
           "end", [](const ForwardPointer& one) { (**one).end(); });
+}
+
+TORCH_LIBRARY(tensor_tracer, library) {
+  library.def("to_local(Tensor(a) x) -> Tensor(a)");
+  bind_forward(library);
   library.class_<BoundRun>("Run")
       .def(torch::init<const std::string&>())
       .def("hub", hub_of)

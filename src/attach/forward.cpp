@@ -82,6 +82,11 @@ void Forward::capture(std::int64_t site, const at::Tensor& output, const at::Ten
   }
 }
 
+void Forward::capture_made(std::int64_t site, const at::Tensor& value) {
+  pass_.capture_derived(
+      site_at(site).place, value.sizes(), value.scalar_type(), [&value] { return value; });
+}
+
 void Forward::end_forward() { pass_.end_forward(); }
 
 void Forward::end() {

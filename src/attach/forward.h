@@ -50,6 +50,15 @@ class Forward {
   /// DTensor.
   void capture(std::int64_t site, const at::Tensor& output, const at::Tensor& local);
 
+  /// The number of first rows of the batch that entries need of a value that is computed only for
+  /// capture.
+  std::int64_t rows_wanted(std::int64_t site) const {
+    return pass_.rows_wanted(site_at(site).place, batch_);
+  }
+  /// Captures a value that was computed only for capture, with the dims of its row and the first
+  /// rows of the batch.
+  void capture_made(std::int64_t site, const at::Tensor& value);
+
   /// Ends the model's forward. Collective along the tensor axis.
   void end_forward();
   /// Ends the backward, or a forward without a backward, and sends the records. Collective along

@@ -65,9 +65,12 @@ std::chrono::milliseconds milliseconds(double seconds) {
 
 std::string own_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
+/// That of the package tensor-tracer-torch, or of the checkout that has the build folder.
 std::string default_page_dir() {
-  const std::filesystem::path program = own_path();
-  return (program.parent_path() / "../../../frontend/dist").lexically_normal().string();
+  const fs::path folder = fs::path(own_path()).parent_path();
+  const fs::path packaged = (folder / "../page").lexically_normal();
+  if (fs::exists(packaged)) return packaged.string();
+  return (folder / "../../../frontend/dist").lexically_normal().string();
 }
 
 // Only the owner can read the run's log: it names sessions and their actions.

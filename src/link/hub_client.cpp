@@ -50,7 +50,7 @@ class HubClient::Impl {
       });
       wake();
     } catch (const std::exception& error) {
-      log().error("an answer was not queued: {}", error.what());
+      log(LogLevel::kError, std::string("an answer was not queued: ") + error.what());
     }
   }
 
@@ -98,7 +98,8 @@ class HubClient::Impl {
     } catch (const std::exception& error) {
       // The run continues without its viewers.
       channel.set_lost(Channel::Clock::now());
-      log().error("the connection to the hub failed for good: {}", error.what());
+      log(LogLevel::kError,
+          std::string("the connection to the hub failed for good: ") + error.what());
     }
   }
 
@@ -114,7 +115,7 @@ class HubClient::Impl {
       return check_(request.body);
     } catch (const std::exception& error) {
       const std::string method(protocol::row_of(request.body).method);
-      log().error("{} failed: {}", method, error.what());
+      log(LogLevel::kError, method + " failed: " + error.what());
       return base::Error{"internal", "this could not be checked", method};
     }
   }
@@ -156,7 +157,7 @@ void HubClient::send_records(std::string records) noexcept {
     impl_->channel.push_records(std::move(records));
     impl_->wake();
   } catch (const std::exception& error) {
-    log().error("records were not queued: {}", error.what());
+    log(LogLevel::kError, std::string("records were not queued: ") + error.what());
   }
 }
 
@@ -170,7 +171,7 @@ void HubClient::send_event(std::string_view event, nlohmann::json params) noexce
       impl_->channel.push_text(std::move(text));
     impl_->wake();
   } catch (const std::exception& error) {
-    log().error("an event was not queued: {}", error.what());
+    log(LogLevel::kError, std::string("an event was not queued: ") + error.what());
   }
 }
 
@@ -198,7 +199,8 @@ void HubClient::finish(std::chrono::milliseconds limit) noexcept {
   try {
     impl_->finish(limit);
   } catch (const std::exception& error) {
-    log().error("the connection to the hub did not end well: {}", error.what());
+    log(LogLevel::kError,
+        std::string("the connection to the hub did not end well: ") + error.what());
   }
 }
 

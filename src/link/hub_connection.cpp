@@ -64,7 +64,7 @@ net::awaitable<void> HubConnection::run() {
     greeted_ = false;
     channel_.set_lost(Channel::Clock::now());
     if (!loss_logged_ && !closing_) {
-      log().warn("no contact with the hub ({}); trying again", failure.message());
+      log(LogLevel::kWarning, "no contact with the hub (" + failure.message() + "); trying again");
       loss_logged_ = true;
     }
     beast::get_lowest_layer(*stream_).close();
@@ -105,7 +105,8 @@ net::awaitable<beast::error_code> HubConnection::connect() {
 bool HubConnection::is_foreign() {
   if (listener_owner(static_cast<std::uint16_t>(port_)) != ListenerOwner::kNotOurs) return false;
   if (!foreign_logged_) {
-    log().error("port {} of 127.0.0.1 is not our hub's any more: nothing is sent there", port_);
+    log(LogLevel::kError, "port " + std::to_string(port_) +
+                              " of 127.0.0.1 is not our hub's any more: nothing is sent there");
     foreign_logged_ = true;
   }
   return true;
@@ -154,7 +155,7 @@ void HubConnection::handle(std::string_view text) {
     on_event(*event);
   } else if (const auto* answer = std::get_if<protocol::Answer>(&message)) {
     if (const auto* error = std::get_if<base::Error>(&answer->outcome))
-      log().error("the hub refused a message: {}", base::to_string(*error));
+      log(LogLevel::kError, "the hub refused a message: " + base::to_string(*error));
     else if (!greeted_)
       on_welcome();
   }
@@ -172,7 +173,7 @@ void HubConnection::on_event(const protocol::Notification& event) {
   } else if (event.event == "notice") {
     channel_.add_notice(protocol::text_of(event.params, "message"));
   } else if (event.event == "alarm") {
-    log().error("{}", protocol::text_of(event.params, "message"));
+    log(LogLevel::kError, protocol::text_of(event.params, "message"));
   }
 }
 
@@ -182,7 +183,7 @@ void HubConnection::on_welcome() {
   loss_logged_ = false;
   foreign_logged_ = false;
   channel_.set_connected();
-  log().info("connected to the hub");
+  log(LogLevel::kInfo, "connected to the hub");
   write();
 }
 

@@ -1,11 +1,13 @@
 #pragma once
 
-#include <spdlog/logger.h>
+#include <string>
 
 namespace tt::link {
 
-/// The link's log. It goes to standard error: standard output belongs to the run's steps. Thread:
+enum class LogLevel { kInfo, kWarning, kError };
+
+/// Writes a line to standard error, because standard output belongs to the run's steps. Thread:
 /// any.
-spdlog::logger& log();
+void log(LogLevel level, const std::string& message);
 
 }  // namespace tt::link

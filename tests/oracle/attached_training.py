@@ -89,6 +89,10 @@ def wrapped(model: nn.Module, wrap: str) -> nn.Module:
     return model
 
 
+def inner_of(model: nn.Module) -> Any:
+    return model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
+
+
 def numbers_of(tensor: Tensor) -> Tensor:
     """The whole of a DTensor; this rank's numbers of any other tensor."""
     with torch.no_grad():
@@ -148,6 +152,19 @@ def loss_of(model: nn.Module, ids: Tensor) -> Tensor:
     return nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
 
 
+def keep_attention(model: nn.Module, ids: Tensor, witness: Witness) -> None:
+    """Keeps what the eager attention of Transformers returns for the same weights and batch."""
+    step, micro_batch, witness.micro_batch = witness.step, witness.micro_batch, EVALUATION
+    used = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        attentions = model(ids, output_attentions=True).attentions
+    model.set_attn_implementation(used)
+    witness.micro_batch = micro_batch
+    for layer, probabilities in enumerate(attentions, 1):
+        witness.values[step, micro_batch, f"attention {layer}"] = probabilities.clone()
+
+
 def scale_by_hooks(root: nn.Module, scale: dict[str, Any], witness: Witness) -> None:
     """What a program does, by PyTorch's own means: from a step on, the module's output or input is multiplied."""
     module = root.get_submodule(scale["module"])
@@ -182,7 +199,10 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, run: Any, witness:
                 total = 0.0
                 for micro_batch in range(options["micro_batches"]):
                     witness.micro_batch = micro_batch
-                    loss = loss_of(model, batch_of(step, micro_batch, options, rank, ranks))
+                    ids = batch_of(step, micro_batch, options, rank, ranks)
+                    if options.get("keeps_attention"):
+                        keep_attention(inner_of(model), ids, witness)
+                    loss = loss_of(model, ids)
                     (loss / options["micro_batches"]).backward()
                     total += float(loss.detach())
                 optimizer.step()
@@ -216,7 +236,9 @@ def main() -> None:
         dist.init_process_group("gloo")
     rank = dist.get_rank() if ranks > 1 else 0
     model = wrapped(make_model(options["model"], options["wrap"]), options["wrap"])
-    inner = model.module if options["wrap"] == "ddp" else model
+    if used := options.get("attention"):
+        inner_of(model).set_attn_implementation(used)
+    inner = inner_of(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=False)
     run = None
     witness = Witness(inner)

@@ -84,7 +84,7 @@ def attach_environment() -> dict[str, str]:
 
 def is_output(training: Training, record: Record) -> bool:
     place = next(p for p in training.points() if p["name"] == record.point and p["layer"] == record.layer)
-    return record.point != "InputTokens" and not str(place["path"]).endswith(".input")
+    return record.point != "InputTokens" and str(place["path"]).endswith("output")
 
 
 def compare(training: Training, fewest: int) -> None:
@@ -178,7 +178,7 @@ def test_a_trainer_of_transformers_is_watched_by_its_callback(tmp_path: Path) ->
     compared = 0
     for record in watched.records():
         place = places[record.point, record.layer]
-        if record.point != "InputTokens" and not place["path"].endswith(".input"):
+        if record.point != "InputTokens" and place["path"].endswith("output"):
             key = record.step, record.micro_batch, place["module"]
             assert np.array_equal(record.values, watched.of_rank[0]["values"][key].numpy()), record
             compared += 1

@@ -146,7 +146,7 @@ def test_classes_of_the_user_and_of_others() -> None:
 
 def seen(path: str, one: nn.Module, *shape: int, is_output: bool = True) -> Seen:
     layout = megatron.rule_for(path, one, is_output) or Layout(is_known=False)
-    return Seen(path, one, is_output, None, shape, torch.float32, layout, 0, False)
+    return Seen(path, one, "output" if is_output else "input", None, shape, torch.float32, layout, 0, False)
 
 
 def row_of(one: Seen, rows: int = BATCH, ranks: int = 2) -> Any:
@@ -239,7 +239,7 @@ def test_the_module_that_passes_a_tensor_on_may_know_more() -> None:
             return result
 
     root = Root()
-    learner = Learner(root, Layouts(2, {}, TensorAxis.of(root, ["tp"]), megatron.rule_for))
+    learner = Learner(root, Layouts(2, {}, TensorAxis.of(root, ["tp"]), megatron.rule_for), 0)
     learner.start(None)
     learner.finish(root(torch.rand(8, 2, 4)))
     layouts = {one.name: (str(one.layout), one.layout.source) for one in learner.seen}

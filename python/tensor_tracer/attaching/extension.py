@@ -69,7 +69,7 @@ def _checked(found: Extension) -> Extension:
 
 
 def _remedy() -> str:
-    return "build a checkout (scripts/setup.sh --for demo) with this torch, and set TENSOR_TRACER_BUILD to its build/release"
+    return "in a checkout that scripts/setup.sh has set up: pip install --no-build-isolation ./python/torch"
 
 
 def called(function: Callable[..., T], *arguments: object) -> T:

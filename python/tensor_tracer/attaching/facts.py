@@ -21,6 +21,16 @@ def model_facts(
     root: nn.Module, num_layers: int, hidden_size: int, tokens: int, vocabulary: int, ranks: int
 ) -> dict[str, Any]:
     """The model's configuration where it has one, else what was seen. `ranks`: the number of tensor-parallel ranks."""
+    facts = _configured(root)
+    defaults = {"hidden_size": hidden_size, "num_attention_heads": 1, "vocab_size": vocabulary}
+    return defaults | facts | {
+        "num_layers": num_layers, "seq_length": tokens,
+        "parameters": sum(megatron.whole_size(parameter, ranks) for parameter in root.parameters()),
+    }  # fmt: skip
+
+
+def _configured(root: nn.Module) -> dict[str, Any]:
+    """The numbers that the model's configuration states."""
     config = getattr(root, "config", None) or getattr(root, "model_args", None)
     facts: dict[str, Any] = {}
     for name, spellings in _kNames.items():
@@ -28,11 +38,12 @@ def model_facts(
         number = next((value for value in values if isinstance(value, int) and value > 0), None)
         if number is not None:
             facts[name] = number
-    defaults = {"hidden_size": hidden_size, "num_attention_heads": 1, "vocab_size": vocabulary}
-    return defaults | facts | {
-        "num_layers": num_layers, "seq_length": tokens,
-        "parameters": sum(megatron.whole_size(parameter, ranks) for parameter in root.parameters()),
-    }  # fmt: skip
+    return facts
+
+
+def attention_heads(root: nn.Module) -> int:
+    """The number of attention heads of the whole model; 0: not known."""
+    return int(_configured(root).get("num_attention_heads", 0))
 
 
 def head_size(root: nn.Module, model: dict[str, Any]) -> int:

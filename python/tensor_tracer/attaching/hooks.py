@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from tensor_tracer.attaching import points
+from tensor_tracer.attaching.attention import AttentionCall, AttentionWatch
 from tensor_tracer.attaching.learning import Member, first_tensor, member_of, replaced
 from tensor_tracer.attaching.table import Site
 from tensor_tracer.attaching.wrappers import differentiable_local, is_wrapped, local_of, wrapped_like
@@ -49,8 +50,15 @@ class SiteHooks:
             for number, module in self._layers.items():
                 self._handles.append(module.register_forward_pre_hook(self._ask_skip(number), with_kwargs=True))
                 self._handles.append(module.register_forward_hook(self._skip(number)))
-        for site in sorted(needed[0]):
-            self._install(site)
+        made: dict[nn.Module, dict[str, int]] = {}
+        for number in sorted(needed[0]):
+            site = self._sites[number]
+            if site is not None and site.seen.is_made:
+                made.setdefault(site.seen.module, {})[site.seen.part] = number
+            elif site is not None:
+                self._install(number, site)
+        for module, parts in made.items():
+            self._install_attention(module, parts)
 
     def remove(self) -> None:
         for handle in self._handles:
@@ -69,16 +77,33 @@ class SiteHooks:
         sites = (self._sites[number] for number in sorted(self._installed[0] - self._reached - self._failed))
         return [site.at for site in sites if site is not None]
 
-    def _install(self, number: int) -> None:
-        site = self._sites[number]
-        if site is None:
+    def _install_attention(self, module: nn.Module, parts: dict[str, int]) -> None:
+        """`parts`: the sites that are recomputed from the module's attention, by their part."""
+        watch = AttentionWatch(lambda args, kwargs: self._capture_attention(parts, args, kwargs))
+        self._handles.append(module.register_forward_pre_hook(lambda *_: watch.start()))
+        self._handles.append(module.register_forward_hook(lambda *_: watch.stop(), always_call=True))
+
+    def _capture_attention(self, parts: dict[str, int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._reached.update(parts.values())
+        if self.forward is None or not self._failed.isdisjoint(parts.values()):
             return
-        if site.seen.is_point:
+        try:
+            with torch.no_grad():
+                rows = {part: self.forward.rows_wanted(number) for part, number in parts.items()}
+                wanted = {part: count for part, count in rows.items() if count > 0}
+                for part, value in (AttentionCall.of(args, kwargs).parts(wanted) if wanted else {}).items():
+                    self.forward.capture_made(parts[part], value)
+        except Exception as error:  # no error of ours reaches training
+            self._failed.update(parts.values())
+            self._tell(f"attention is not traced any more: {error}")
+
+    def _install(self, number: int, site: Site) -> None:
+        if site.seen.part == "point":
             self._points[site.seen.path] = number
             points.watch(self)
             return
         module, member = site.seen.module, site.seen.member
-        if site.seen.is_output:
+        if site.seen.part != "input":
 
             def after(_module: nn.Module, _args: Any, output: Any) -> Any:
                 return self._pass_through(number, output, member)

@@ -105,6 +105,12 @@ class Layouts:
         given = Layout(dim=None if placement == "replicate" else int(placement), source="point") if placement else None
         return self._find(name, tensor, given)
 
+    def of_heads(self, path: str, tensor: Tensor, heads: int) -> Layout:
+        """Of a tensor [batch, heads, …]. `heads`: those of the whole model; 0: not known."""
+        is_sharded = heads > 0 and tensor.shape[1] * self.ranks == heads
+        by_count = Layout(1, source=f"a rank has {tensor.shape[1]} of the {heads} heads") if is_sharded else None
+        return self._find(path, tensor, by_count)
+
     def _find(self, path: str, tensor: Tensor, by_module: Layout | None) -> Layout:
         if self.ranks == 1:
             return kWhole

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from tensor_tracer.attaching import points
+from tensor_tracer.attaching.attention import TEXTS, AttentionCall, AttentionWatch
 from tensor_tracer.attaching.layouts import Layout, Layouts
 from tensor_tracer.attaching.wrappers import local_of
 
@@ -28,7 +29,7 @@ class Seen:
 
     path: str  # of the module
     module: nn.Module
-    is_output: bool
+    part: str  # "input", "output"; of an attention module also a name in attention.TEXTS; "point": of tensor_tracer.point()
     member: Member
     shape: tuple[int, ...]  # of this rank
     dtype: torch.dtype
@@ -37,12 +38,16 @@ class Seen:
     is_constant: bool
     aliases: list[str] = field(default_factory=list)  # other names of the same tensor
     calls: int = 1  # of the module in this forward
-    is_point: bool = False  # tensor_tracer.point() gave it; `path` is its name
     is_compiled: bool = False  # compiled code gave it: programs cannot write it
+    is_made: bool = False  # recomputed for the tracer alone; the model passes on no such tensor
 
     @property
     def name(self) -> str:
-        return self.path if self.is_point else _name_of(self.path, self.is_output)
+        return self.path if self.part == "point" else _name_of(self.path, self.part)
+
+    @property
+    def is_output(self) -> bool:
+        return self.part == "output"
 
 
 class NamedPoint(nn.Module):
@@ -52,15 +57,19 @@ class NamedPoint(nn.Module):
 class Learner:
     """Watches one forward of `root`. `layouts` says how ranks share the tensors."""
 
-    def __init__(self, root: nn.Module, layouts: Layouts) -> None:
+    def __init__(self, root: nn.Module, layouts: Layouts, heads: int) -> None:
+        """`heads`: the number of attention heads of the whole model; 0: not known."""
         self.root = root
         self.layouts = layouts
+        self.heads = heads
         self.seen: list[Seen] = []
         self.failures: list[str] = []
         self.tokens: Tensor | None = None
         self._of_tensor: dict[int, tuple[weakref.ref[Tensor], Seen]] = {}
         self._calls: dict[str, int] = {}
         self._handles: list[RemovableHandle] = []
+        self._open: list[tuple[str, nn.Module]] = []  # the modules that run now
+        self._attention = AttentionWatch(self._see_attention)
 
     def start(self, tokens: Tensor | None) -> None:
         self.tokens = tokens
@@ -70,14 +79,14 @@ class Learner:
                 continue
             if module._compiled_call_impl is not None:
                 layout = Layout(problem=_kCompiled)
-                self.seen.append(Seen(path, module, True, None, (), torch.float32, layout, 0, True))
+                self.seen.append(Seen(path, module, "output", None, (), torch.float32, layout, 0, True))
                 continue
             self._handles.append(module.register_forward_pre_hook(self._before(path), with_kwargs=True))
-            self._handles.append(module.register_forward_hook(self._after(path)))
+            self._handles.append(module.register_forward_hook(self._after(path), always_call=True))
 
     def finish(self, output: Any) -> None:
         """`output`: of the root module."""
-        self._after("")(self.root, (), output)
+        self._see_member("", self.root, "output", *first_tensor(output))
         self.stop()
 
     def stop(self) -> None:
@@ -106,39 +115,61 @@ class Learner:
         local = local_of(tensor)
         bits, is_constant = fingerprint(local) if self.layouts.ranks > 1 else (0, False)
         self.seen.append(Seen(
-            name, NamedPoint(), True, None, tuple(local.shape), tensor.dtype, layout, bits, is_constant,
-            is_point=True, is_compiled=is_compiled,
+            name, NamedPoint(), "point", None, tuple(local.shape), tensor.dtype, layout, bits, is_constant,
+            is_compiled=is_compiled,
         ))  # fmt: skip
 
     def _before(self, path: str) -> Any:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if not self._open:
+                self._attention.start()
+            self._open.append((path, module))
             self._calls[path] = self._calls.get(path, 0) + 1
-            member, tensor = first_tensor(args if args else kwargs)
-            if tensor is not None:
-                self._try_to_see(path, module, False, member, tensor)
+            self._see_member(path, module, "input", *first_tensor(args if args else kwargs))
 
         return hook
 
     def _after(self, path: str) -> Any:
         def hook(module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
-            member, tensor = first_tensor(output)
-            if tensor is not None:
-                self._try_to_see(path, module, True, member, tensor)
+            self._open.pop()
+            if not self._open:
+                self._attention.stop()
+            self._see_member(path, module, "scores", *probabilities_in(output))
+            self._see_member(path, module, "output", *first_tensor(output))
 
         return hook
 
-    def _try_to_see(self, path: str, module: nn.Module, is_output: bool, member: Member, tensor: Tensor) -> None:
+    def _see_attention(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        path, module = self._open[-1]
         try:
-            self._see(path, module, is_output, member, tensor)
+            call = AttentionCall.of(args, kwargs)
+            queries = args[0] if args else kwargs["query"]
+            layout = self.layouts.of_heads(f"{path}.scores", queries, self.heads)
+            bits, is_constant = fingerprint(call.query) if self.layouts.ranks > 1 else (0, False)
+            earlier = [seen for seen in self.seen if seen.path == path and seen.is_made]
+            for seen in earlier:
+                seen.calls += 1
+            for part in TEXTS if not earlier else ():
+                held = layout if part == "scores" or layout.dim is None else replace(layout, dim=2)
+                self.seen.append(
+                    Seen(path, module, part, None, call.shape_of(part), call.dtype, held, bits, is_constant, is_made=True)
+                )
         except Exception as error:  # no error of ours reaches training
             self.failures.append(f"{path}: {error}")
 
-    def _see(self, path: str, module: nn.Module, is_output: bool, member: Member, tensor: Tensor) -> None:
+    def _see_member(self, path: str, module: nn.Module, part: str, member: Member, tensor: Tensor | None) -> None:
+        try:
+            if tensor is not None:
+                self._see(path, module, part, member, tensor)
+        except Exception as error:  # no error of ours reaches training
+            self.failures.append(f"{path}: {error}")
+
+    def _see(self, path: str, module: nn.Module, part: str, member: Member, tensor: Tensor) -> None:
         known = self._of_tensor.get(id(tensor))
-        name = _name_of(path, is_output)
+        name = _name_of(path, part)
         if known is not None and known[0]() is tensor:
             known[1].aliases.append(name)
-            layout = self._layout_of(path, module, is_output, tensor)
+            layout = self._layout_of(path, module, part, tensor)
             if layout.is_of_user or not known[1].layout.is_known:  # the module that passes it on may know more
                 known[1].layout = layout
             return
@@ -147,16 +178,18 @@ class Learner:
                 if seen.path == path:
                     seen.calls = calls
             return
-        layout = self._layout_of(path, module, is_output, tensor)
+        layout = self._layout_of(path, module, part, tensor)
         bits, is_constant = fingerprint(local_of(tensor)) if self.layouts.ranks > 1 else (0, False)
         shape = tuple(local_of(tensor).shape)
-        seen = Seen(path, module, is_output, member, shape, tensor.dtype, layout, bits, is_constant)
+        seen = Seen(path, module, part, member, shape, tensor.dtype, layout, bits, is_constant)
         self.seen.append(seen)
         self._of_tensor[id(tensor)] = (weakref.ref(tensor), seen)
 
-    def _layout_of(self, path: str, module: nn.Module, is_output: bool, tensor: Tensor) -> Layout:
+    def _layout_of(self, path: str, module: nn.Module, part: str, tensor: Tensor) -> Layout:
         tokens = self.tokens.shape[1] if self.tokens is not None else 0
-        if is_output:
+        if part == "scores":
+            return self.layouts.of_heads(f"{path}.{part}", tensor, self.heads)
+        if part == "output":
             return self.layouts.of_output(path, module, tensor, tokens)
         return self.layouts.of_input(path, module, tensor)
 
@@ -172,8 +205,18 @@ def _is_inside_compiled(root: nn.Module, path: str) -> bool:
     return any(is_compiled(root.get_submodule(".".join(parts[:end]))) for end in range(1, len(parts)))
 
 
-def _name_of(path: str, is_output: bool) -> str:
-    return f"{path}." * bool(path) + ("output" if is_output else "input")
+def _name_of(path: str, part: str) -> str:
+    return f"{path}." * bool(path) + part
+
+
+def probabilities_in(output: Any) -> tuple[Member, Tensor | None]:
+    """The attention probabilities [batch, heads, sequence, sequence] in the output of an attention module, beside
+    its first tensor."""
+    for index, found in enumerate(output if isinstance(output, tuple) else ()):
+        is_square = isinstance(found, Tensor) and found.dim() == 4 and found.shape[-1] == found.shape[-2]
+        if index > 0 and is_square and found.is_floating_point():
+            return index, found
+    return None, None
 
 
 def first_tensor(value: Any) -> tuple[Member, Tensor | None]:

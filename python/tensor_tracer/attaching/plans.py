@@ -9,8 +9,9 @@ from typing import Any
 from tensor_tracer.errors import TensorTracerError
 
 
-def expand(plan: Mapping[str, Any], names: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """The plan with an entry for each place that a `point` with `*` matches. `names`: name and path of each place."""
+def expand(plan: Mapping[str, Any], names: Sequence[tuple[str, str, bool]]) -> dict[str, Any]:
+    """The plan with an entry for each place that a `point` with `*` matches; for gradients, for each that has one.
+    `names`: name and path of each place, and whether it has a gradient."""
     entries: list[Any] = []
     for entry in plan.get("entries", []):
         point = entry.get("point") if isinstance(entry, Mapping) else None
@@ -18,7 +19,11 @@ def expand(plan: Mapping[str, Any], names: Sequence[tuple[str, str]]) -> dict[st
             entries.append(entry)
             continue
         pattern = re.compile(".*".join(map(re.escape, point.split("*"))))
-        found = [name for name, path in names if pattern.fullmatch(name) or pattern.fullmatch(path)]
+        needs_gradient = entry.get("direction") == "gradient"
+        found = [
+            name for name, path, has_gradient in names
+            if (pattern.fullmatch(name) or pattern.fullmatch(path)) and (has_gradient or not needs_gradient)
+        ]  # fmt: skip
         if not found:
             raise TensorTracerError("invalid_argument", f"no place has a name like {point!r}", "plan", "see run.points()")
         entries += [{**entry, "point": name} for name in found]

@@ -334,7 +334,7 @@ class AttachedRun:
                 return
             self._micro_batch += 1
             if self._learned is None:
-                self._learner = Learner(self._root, self._layouts)
+                self._learner = Learner(self._root, self._layouts, about.attention_heads(self._root))
                 self._learner.start(tokens)
             return
         if tokens is None:
@@ -425,7 +425,7 @@ class AttachedRun:
         """The first plan for the library; empty: the default plan."""
         if self._plan is None:
             return ""
-        names = [(site.name, site.full_path) for site in places]
+        names = [(site.name, site.full_path, not site.seen.is_made) for site in places]
         return json.dumps(expand(self._plan, list(dict.fromkeys(names))))
 
     def _describe(self, places: list[Site], model: dict[str, Any], batch: Batch) -> dict[str, Any]:

@@ -14,11 +14,13 @@ from typing import Any
 from torch import nn
 
 from tensor_tracer.attaching import megatron
+from tensor_tracer.attaching.attention import TEXTS
 from tensor_tracer.attaching.layouts import Layout
 from tensor_tracer.attaching.learning import Seen
-from tensor_tracer.attaching.names import Names, Standard, of_model
+from tensor_tracer.attaching.names import Names, Standard, of_attention, of_model
 
 _kSame, _kSequenceFirst, _kFlat = 0, 1, 2
+_kInPrograms = ("input", "output", "point")
 _kFloats = {"torch.float32", "torch.float64", "torch.bfloat16", "torch.float16"}
 
 
@@ -105,7 +107,7 @@ def make_sites(seen: Sequence[Seen], layers: Mapping[str, int], batch: Batch, ra
 def _site_of(seen: Seen, layers: Mapping[str, int]) -> Site:
     for layer_path, number in layers.items():
         short = ".".join(layer_path.split(".")[-2:]) + "."
-        if seen.is_point and seen.path.startswith(short):
+        if seen.part == "point" and seen.path.startswith(short):
             return Site(seen, number, seen.path[len(short) :])
         if seen.path == layer_path and seen.is_output:
             return Site(seen, number, "output")
@@ -234,9 +236,11 @@ def name_sites(sites: list[Site], layers: Mapping[str, int], names: Names, vocab
     for site in places:
         all_names = [site.seen.name, *site.seen.aliases]
         own = names.own(site.full_path)
-        site.standard = of_model(
-            site.layer, site.path, first_input in all_names, _is_logits(site, vocabulary)
-        ) or names.standard([site.path, *_aliases(site)])
+        site.standard = (
+            of_attention(site.layer, site.seen.part)
+            or of_model(site.layer, site.path, first_input in all_names, _is_logits(site, vocabulary))
+            or names.standard([site.path, *_aliases(site)])
+        )
         wanted = own or (site.standard.name if site.standard else site.path)
         if taken.setdefault(wanted, site.full_path) != site.full_path:
             wanted, site.standard = site.path, None
@@ -254,21 +258,17 @@ def _is_logits(site: Site, vocabulary: int) -> bool:
 def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
     """The site for the library (src/attach/places.h). `taken`: names and paths of all places, which are no other names
     of this one: the tensor may be passed on unchanged in some layers only."""
-    module = type(site.seen.module).__name__
-    what = "output" if site.seen.is_output else "input"
     is_local = not site.layout.is_known
-    text = f"{what} of {_without_number(site)} ({module})"
-    if site.seen.is_point:
-        text = f"tensor_tracer.point({site.seen.path!r})" + "; programs cannot write it in compiled code" * site.seen.is_compiled
     row = site.row | {
         "layer": site.layer,
         "name": site.name,
         "path": site.path,
-        "text": text + ("; values of tensor rank 0 only" if is_local else ""),
+        "text": _text_of(site) + ("; values of tensor rank 0 only" if is_local else ""),
         "dtype": str(site.seen.dtype).removeprefix("torch."),
         "rank_local": is_local,
-        "in_programs": not is_local,
-        "writable": not is_local and not site.seen.is_compiled,
+        "in_programs": not is_local and site.seen.part in _kInPrograms,
+        "writable": not is_local and site.seen.part in _kInPrograms and not site.seen.is_compiled,
+        "gradient": not site.seen.is_made,
         "vocabulary": site.standard is not None and site.standard.name == "Logits",
     }
     aliases = _aliases(site)
@@ -279,6 +279,16 @@ def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
         if standard.name == "Embedding":
             row["hidden_state"] = 0
     return row | {"aliases": [alias for alias in aliases if alias not in taken]}
+
+
+def _text_of(site: Site) -> str:
+    seen = site.seen
+    if seen.part == "point":
+        return f"tensor_tracer.point({seen.path!r})" + "; programs cannot write it in compiled code" * seen.is_compiled
+    module = f"{_without_number(site)} ({type(seen.module).__name__})"
+    if seen.is_made:
+        return f"{TEXTS[seen.part]}; {module}"
+    return f"{'attention probabilities' if seen.part == 'scores' else seen.part} of {module}"
 
 
 def _without_number(site: Site) -> str:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <ranges>
 #include <utility>
 
 #include "src/hub/room/run_facts.h"
@@ -105,9 +104,10 @@ nlohmann::json OtherRuns::describe() {
 }
 
 void OtherRuns::describe_folder(nlohmann::json& runs) {
-  const std::vector<record::CatalogRun> listed = record::list_runs(folder_);
+  std::vector<record::CatalogRun> listed = record::list_runs(folder_);
+  std::ranges::reverse(listed);
   std::size_t count = 0;
-  for (const record::CatalogRun& run : listed | std::views::reverse) {
+  for (const record::CatalogRun& run : listed) {
     const bool is_there = std::ranges::any_of(
         runs, [&](const nlohmann::json& one) { return one.at("id") == run.id; });
     if (run.id == own_run_ || is_there || count == kMaxOfFolder) continue;

@@ -218,7 +218,7 @@ class Server {
         co_await sleep(kTick);
         continue;
       }
-      attempt("serve_failed", [&] { start_session(std::move(socket)); });
+      attempt("serve_failed", [&, &peer = socket] { start_session(std::move(peer)); });
     }
   }
 

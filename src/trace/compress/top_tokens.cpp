@@ -46,8 +46,7 @@ std::shared_ptr<const Packing> column_packing(const std::vector<std::int64_t>& c
     for (const auto& held : owned_intervals(shape.placement, shape.ranks, shape.features))
       borders.push_back(held.begin);
   std::ranges::sort(borders);
-  const auto [first, last] = std::ranges::unique(borders);
-  borders.erase(first, last);
+  borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
   std::vector<std::size_t> chosen;
   for (const std::int64_t column : columns) {
     chosen.push_back(

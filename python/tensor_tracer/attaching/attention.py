@@ -1,0 +1,102 @@
+"""Attention probabilities, which fused attention does not keep: recomputed from the queries and keys of the call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from tensor_tracer.attaching.wrappers import local_of
+
+# The places of one call: what they hold, by the name after the module's path. Our own models have the same.
+TEXTS = {
+    "scores": "attention probabilities by head, recomputed from queries and keys, before dropout",
+    "entropy": "entropy in nats of each query's attention, by head",
+    "largest_score": "largest score of each query before the softmax, by head",
+    "first_token_share": "attention of each query to the first token, by head",
+}
+
+
+@dataclass(frozen=True)
+class AttentionCall:
+    """A call of scaled_dot_product_attention on this rank: queries [batch, heads, sequence, head size], keys
+    [batch, query groups, sequence, head size]. `mask`: added to the scores, or True where a key is seen."""
+
+    query: Tensor
+    key: Tensor
+    mask: Tensor | None
+    is_causal: bool
+    scale: float
+
+    @classmethod
+    def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AttentionCall:
+        names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+        given = dict(zip(names, args, strict=False)) | kwargs
+        query, key = (local_of(given[name]).detach() for name in ("query", "key"))
+        mask = given.get("attn_mask")
+        scale = given.get("scale")
+        return cls(
+            query, key, None if mask is None else local_of(mask).detach(), bool(given.get("is_causal", False)),
+            1 / math.sqrt(query.shape[-1]) if scale is None else float(scale),
+        )  # fmt: skip
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the recomputed values."""
+        return torch.float64 if self.query.dtype == torch.float64 else torch.float32
+
+    def shape_of(self, part: str) -> tuple[int, ...]:
+        batch, heads, queries, _ = self.query.shape
+        return (batch, heads, queries, self.key.shape[2]) if part == "scores" else (batch, queries, heads)
+
+    def parts(self, wanted: dict[str, int]) -> dict[str, Tensor]:
+        """The values of the wanted places for their first rows of the batch."""
+        rows = max(wanted.values())
+        logits = self._logits(rows)
+        is_blind = logits.isneginf().all(-1, keepdim=True)  # fused attention gives such a query zeros
+        probabilities = logits.softmax(-1).masked_fill(is_blind, 0.0)
+        made: dict[str, Callable[[], Tensor]] = {
+            "scores": lambda: probabilities,
+            "entropy": lambda: torch.special.entr(probabilities).sum(-1).transpose(1, 2),
+            "largest_score": lambda: logits.amax(-1).transpose(1, 2),
+            "first_token_share": lambda: probabilities[..., 0].transpose(1, 2),
+        }
+        return {part: made[part]()[:count] for part, count in wanted.items()}
+
+    def _logits(self, rows: int) -> Tensor:
+        query, key = self.query[:rows].to(self.dtype), self.key[:rows].to(self.dtype)
+        if key.shape[1] != query.shape[1]:
+            key = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
+        logits = (query * self.scale) @ key.transpose(-2, -1)
+        mask = self.mask
+        if self.is_causal:
+            mask = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).tril()
+        if mask is None:
+            return logits
+        if mask.dim() == 4 and mask.shape[0] > 1:
+            mask = mask[:rows]
+        return logits.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else logits + mask
+
+
+class AttentionWatch(TorchFunctionMode):
+    """Shows the calls of scaled_dot_product_attention of this thread while it is entered."""
+
+    def __init__(self, see: Callable[[tuple[Any, ...], dict[str, Any]], None]) -> None:
+        super().__init__()
+        self._see = see
+
+    def start(self) -> None:
+        self.__enter__()  # type: ignore[no-untyped-call]
+
+    def stop(self) -> None:
+        self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+
+    def __torch_function__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            self._see(args, kwargs or {})
+        return func(*args, **(kwargs or {}))
