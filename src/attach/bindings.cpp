@@ -58,6 +58,7 @@ std::string hub_of(const RunPointer& run) {
   return json{{"url", hub->url},
               {"page_url", hub->page_url},
               {"port", hub->port},
+              {"pid", hub->pid},
               {"token_path", hub->token_path},
               {"open_path", hub->open_path},
               {"recording", (**run).recording()}}
@@ -83,6 +84,12 @@ ForwardPointer begin(const RunPointer& run, const std::vector<std::int64_t>& sco
 std::string apply_program(const RunPointer& run, const std::string& program,
                           std::int64_t next_step) {
   return with_errors([&] { return (**run).apply_program(json::parse(program), next_step).dump(); });
+}
+
+bool wants_updates(const RunPointer& run, std::int64_t step) { return (**run).wants_updates(step); }
+
+void capture_updates(const RunPointer& run, std::int64_t step, const at::Tensor& table) {
+  (**run).capture_updates(step, table);
 }
 
 void send_event(const RunPointer& run, const std::string& event, const std::string& params) {
@@ -132,6 +139,8 @@ TORCH_LIBRARY(tensor_tracer, library) {
            [](const RunPointer& run, std::int64_t step) { return (**run).before_step(step); })
       .def("begin", begin)
       .def("end_step", [](const RunPointer& run, std::int64_t step) { (**run).end_step(step); })
+      .def("wants_updates", wants_updates)
+      .def("capture_updates", capture_updates)
       .def("send_event", send_event)
       .def("apply_program", apply_program)
       .def("tracer_seconds", [](const RunPointer& run) { return (**run).tracer_seconds(); })

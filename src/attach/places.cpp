@@ -29,6 +29,8 @@ points::Place place_of(const json& row) {
   place.legacy_flag = row.value("flag", 0);
   place.dims = row.at("dims").get<std::vector<std::string>>();
   place.features = row.value("features", std::int64_t{0});
+  place.parameters = row.value("parameters", std::vector<std::string>());
+  place.columns = row.value("columns", std::vector<std::string>());
   place.placement = placement_of(row);
   place.is_rank_local = row.value("rank_local", false);
   place.writable = row.value("writable", true);

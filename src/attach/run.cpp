@@ -174,6 +174,19 @@ void Run::end_step(std::int64_t step) {
   if (report) send_event("applied", *report);
 }
 
+bool Run::wants_updates(std::int64_t step) const {
+  const auto row = places_->table->find("Updates");
+  return row && tracer_->is_due(places_->table->key(*row, 0), {.step = step});
+}
+
+void Run::capture_updates(std::int64_t step, const at::Tensor& table) {
+  trace::Pass pass = tracer_->begin({.step = step});
+  pass.capture_derived(places_->table->key("Updates", 0), table.sizes(), table.scalar_type(),
+                       [&table] { return table; });
+  pass.end_forward();
+  pass.finish();
+}
+
 void Run::send_event(const std::string& event, json params) {
   if (hub_ != nullptr && hub_->is_connected()) hub_->client().send_event(event, std::move(params));
 }

@@ -60,6 +60,11 @@ class Run {
   std::unique_ptr<Forward> begin(const trace::ForwardScope& scope, const at::Tensor& tokens);
   /// Sends the reports of programs. Collective over all ranks.
   void end_step(std::int64_t step);
+  /// True if the plan traces the point Updates in this step. The same on every rank.
+  bool wants_updates(std::int64_t step) const;
+  /// Sends the record of Updates, [1, parameters, columns] of float64 on the CPU. Collective along
+  /// the tensor axis. REQUIRES: wants_updates(step).
+  void capture_updates(std::int64_t step, const at::Tensor& table);
   void send_event(const std::string& event, nlohmann::json params);
   /// Global rank 0: puts a program in force from the next step on. Returns its description.
   nlohmann::json apply_program(const nlohmann::json& program, std::int64_t next_step);

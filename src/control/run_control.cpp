@@ -21,6 +21,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kPoll = 50ms;
+// While the run is held, the other ranks wait for a broadcast, which may have a limit.
+constexpr auto kHeartbeat = 1s;
 
 // The only message in a run without requests.
 struct ControlMessage {
@@ -92,6 +94,7 @@ void RunControl::take_requests() {
 
 void RunControl::decide(std::int64_t next_step) {
   disable_switched_off(next_step);
+  const auto heartbeat = std::chrono::steady_clock::now() + kHeartbeat;
   while (true) {
     // First the viewer, then the requests: those that came before the viewer act in this step.
     if (is_waiting_ && control_source_->has_viewer()) {
@@ -102,7 +105,9 @@ void RunControl::decide(std::int64_t next_step) {
     for (const trace::Request& request : std::exchange(requests_, {}))
       carry_out(request, next_step);
     programs_.answer_sets(next_step);
-    if (!is_held() || programs_.has_news() || prompts_.has_news()) return;
+    if (!is_held() || programs_.has_news() || prompts_.has_news() ||
+        std::chrono::steady_clock::now() >= heartbeat)
+      return;
     control_source_->wait(kPoll);
     look_for_stop();
   }

@@ -122,6 +122,7 @@ base::Result<HubInfo> start_prepared(const HubStart& start, const Secrets& secre
   HubInfo info{.url = "http://127.0.0.1:" + std::to_string(port.value()) + "/",
                .page_url = {},
                .port = port.value(),
+               .pid = child.value(),
                .token_path = start.run_dir + "/token",
                .open_path = start.run_dir + "/open.html",
                .worker_token = secrets.worker_token,

@@ -21,8 +21,12 @@ const Plan& Tracer::plan() const { return core_->plan->plan(); }
 const PlanContext& Tracer::context() const { return core_->context; }
 
 bool Tracer::wants(const points::PlaceKey& place, const ForwardScope& scope) const {
+  return core_->is_watched && is_due(place, scope);
+}
+
+bool Tracer::is_due(const points::PlaceKey& place, const ForwardScope& scope) const {
   const ActivePlan& plan = *core_->plan;
-  const std::uint64_t wanted = core_->wanted_in(scope);
+  const std::uint64_t wanted = core_->wanted_on_leader(scope);
   return std::ranges::any_of(plan.entries_of(place.row), [&](std::size_t entry) {
     return Demand::has(wanted, entry) && plan.takes(entry, place.layer, scope);
   });

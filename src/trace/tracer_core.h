@@ -32,7 +32,9 @@ struct TracerCore {
 
   /// The entries of the plan whose records of such a pass somebody takes, as in Demand.
   std::uint64_t wanted_in(const ForwardScope& scope) const {
-    if (!is_watched) return 0;
+    return is_watched ? wanted_on_leader(scope) : 0;
+  }
+  std::uint64_t wanted_on_leader(const ForwardScope& scope) const {
     return scope.prompt_set != 0 ? Demand::kAll : demand | plan->keeping_entries();
   }
 

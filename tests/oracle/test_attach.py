@@ -18,7 +18,7 @@ from program import REPOSITORY, environment
 from tensor_tracer import open_recording
 from tensor_tracer.record import Record
 
-pytestmark = pytest.mark.nightly(suite="runs")
+pytestmark = pytest.mark.nightly(suite="attach")
 
 FOLDER = Path(__file__).parent
 EVERYTHING = {
@@ -62,15 +62,16 @@ class Training:
 
 
 def train(
-    folder: Path, ranks: int = 1, plan: Any = EVERYTHING, script: str = "attached_training.py", **options: Any
-) -> Training:
+    folder: Path, ranks: int = 1, plan: Any = EVERYTHING, script: str = "attached_training.py",
+    python: Path = Path(sys.executable), **options: Any,
+) -> Training:  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     asked = {"model": "plain", "wrap": "none", "steps": 4, "micro_batches": 1} | options
     if plan is not None:
         attach = {"port": 0, "run_dir": str(folder / "run"), "record": str(folder / "record"), "plan": plan}
         asked["attach"] = attach | asked.get("attach", {})
     launcher = [] if ranks == 1 else ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    line = [sys.executable, *launcher, str(FOLDER / script), str(folder), json.dumps(asked)]
+    line = [str(python), *launcher, str(FOLDER / script), str(folder), json.dumps(asked)]
     done = subprocess.run(line, env=attach_environment(), capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     files = [torch.load(folder / f"rank{rank}.pt", weights_only=False) for rank in range(ranks)]
@@ -102,9 +103,9 @@ def compare(training: Training, fewest: int) -> None:
 
 CASES = [
     pytest.param("plain", "none", 1, 80, id="plain"),
-    pytest.param("gpt2", "ddp", 2, 150, id="gpt2-ddp"),
+    pytest.param("gpt2", "ddp", 2, 150, id="gpt2-ddp", marks=pytest.mark.smoke),
     pytest.param("llama", "fsdp", 2, 150, id="llama-fsdp"),
-    pytest.param("llama", "tp", 2, 150, id="llama-tp"),
+    pytest.param("llama", "tp", 2, 150, id="llama-tp", marks=pytest.mark.smoke),
 ]
 
 

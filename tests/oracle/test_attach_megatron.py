@@ -5,11 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
-import sysconfig
-import venv
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from megatron_training import LAYERS, TOKENS, VOCABULARY
+from own_environment import make_environment
 from program import REPOSITORY, environment
 from tensor_tracer import open_recording
 from tensor_tracer.record import Record
@@ -26,7 +23,6 @@ from torch import Tensor
 
 NIGHTLY = pytest.mark.nightly(suite="attach")
 SCRIPT = Path(__file__).with_name("megatron_training.py")
-REQUIREMENTS = REPOSITORY / "scripts/requirements-megatron.txt"
 EVERYTHING = {
     "entries": [
         {"point": "*", "rows": 0, "compressor": {"kind": "none"}},
@@ -124,19 +120,7 @@ class Training:
 
 @pytest.fixture(scope="session")
 def python() -> Path:
-    """The interpreter of a virtual environment with Megatron-Core and the packages of this one."""
-    name = f"{REQUIREMENTS.read_text().split()[-1]}-python{sysconfig.get_python_version()}"
-    home = REPOSITORY / "build/megatron" / name
-    if not (home / "complete").exists():
-        shutil.rmtree(home, ignore_errors=True)
-        venv.create(home, with_pip=True, symlinks=True)
-        packages = Path(sysconfig.get_path("purelib", vars={"base": str(home)}))
-        (packages / "base.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
-        options = os.environ.get("TT_PIP_OPTIONS", "").split()
-        pip = [str(home / "bin/python"), "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-deps"]
-        subprocess.run([*pip, *options, "-r", str(REQUIREMENTS)], check=True, timeout=300)
-        (home / "complete").touch()
-    return home / "bin/python"
+    return make_environment("megatron", "--no-deps")
 
 
 Train = Callable[..., Training]

@@ -15,7 +15,7 @@ from tensor_tracer.attaching.groups import make_groups
 from tensor_tracer.attaching.layouts import Layout, Layouts, TensorAxis
 from tensor_tracer.attaching.learning import Learner, Seen
 from tensor_tracer.attaching.names import Names
-from tensor_tracer.attaching.table import Batch, find_layers, make_sites, name_sites, settle_layouts
+from tensor_tracer.attaching.table import Batch, Learned, find_layers, make_sites, name_sites, settle_layouts
 from tensor_tracer.errors import TensorTracerError
 from tensor_tracer.megatron import wrap_train_step
 from torch import Tensor, nn
@@ -176,7 +176,7 @@ def test_a_claim_that_the_shape_contradicts() -> None:
     problem = "a rank has 4 of 8 tokens, but the layout is replicate by the class TransformerLayer of decoder.layers.0"
     assert row_of(wrong) == problem
     sites = make_sites([wrong, seen("x", nn.Identity(), 4, 2, 32)], {}, Batch(2, 8, True), 2)
-    told = settle_layouts(sites, [[(site.seen.shape, rank, False) for site in sites] for rank in (0, 1)])
+    told = settle_layouts(sites, [[Learned(site.seen.shape, rank, False, None) for site in sites] for rank in (0, 1)])
     assert told == [f"decoder.layers.0.output is not traced: {problem}"]
     assert "8 of 8 tokens" in row_of(seen("decoder.layers.0", PART_LAYER, 8, 2, 32))
     assert "known to no source" in row_of(seen("x", nn.Identity(), 4, 2, 32))
@@ -239,7 +239,7 @@ def test_the_module_that_passes_a_tensor_on_may_know_more() -> None:
             return result
 
     root = Root()
-    learner = Learner(root, Layouts(2, {}, TensorAxis.of(root, ["tp"]), megatron.rule_for), 0)
+    learner = Learner(root, Layouts(2, {}, TensorAxis.of(root, ["tp"]), [megatron.rule_for]), 0)
     learner.start(None)
     learner.finish(root(torch.rand(8, 2, 4)))
     layouts = {one.name: (str(one.layout), one.layout.source) for one in learner.seen}

@@ -19,6 +19,7 @@ struct HubInfo {
   std::string page_url;  // the same with #token=… if one is needed: for the user's terminal, never
                          // for a log
   int port = 0;              // the port in use
+  int pid = 0;               // of the supervisor, a child of this process
   std::string token_path;    // <run-dir>/token
   std::string open_path;     // <run-dir>/open.html, which leads a browser to page_url
   std::string worker_token;  // for HubClient

@@ -51,6 +51,8 @@ class Tracer {
 
   /// True if a pass of this scope would capture the place on this rank.
   bool wants(const points::PlaceKey& place, const ForwardScope& scope) const;
+  /// True if wants() is true on the ranks of the leader's data replica. The same on every rank.
+  bool is_due(const points::PlaceKey& place, const ForwardScope& scope) const;
   /// Opens a pass. If no entry takes this pass, it captures nothing and allocates nothing.
   Pass begin(const ForwardScope& scope);
 

@@ -6,23 +6,30 @@ import atexit
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor.placement_types import Placement
 
 from tensor_tracer.attaching import facts as about
-from tensor_tracer.attaching import megatron
+from tensor_tracer.attaching import megatron, torchtitan
+from tensor_tracer.attaching.agreement import agree
 from tensor_tracer.attaching.extension import Extension, called, load_extension
-from tensor_tracer.attaching.groups import Groups, make_groups
+from tensor_tracer.attaching.groups import Groups, make_groups, world
 from tensor_tracer.attaching.layouts import Layouts, TensorAxis, check_overrides
 from tensor_tracer.attaching.learning import is_compiled
 from tensor_tracer.attaching.names import Names
+from tensor_tracer.attaching.points import point
 from tensor_tracer.attaching.run import AttachedRun, RunStopped, is_attached, remember
 from tensor_tracer.errors import TensorTracerError
+from tensor_tracer.sinks.settings import Settings, check_sinks
 
-__all__ = ["AttachedRun", "RunStopped", "attach"]
+__all__ = ["AttachedRun", "Replicate", "RunStopped", "Shard", "attach", "point"]
 
 
 def attach(
@@ -31,6 +38,7 @@ def attach(
     tensor_parallel_group: Any = None, tensor_parallel_axis: Sequence[str] = ("tp", "tensor", "tensor_parallel"),
     record: str | Path | None = None, vectors: str | Path | None = None, first_step: int = 1, run_name: str = "",
     run_dir: str | Path = "", auth: str = "token", tokenizer: str = "ids", trainer: str = "PyTorch",
+    sinks: Sequence[str | Settings] = (),
 ) -> AttachedRun:  # fmt: skip
     """Attaches the tracer to a model and serves its page on `port` (0: the next free one; None: no page).
 
@@ -41,36 +49,80 @@ def attach(
     tensors that the tracer does not understand, by a pattern of the module's path and `.output` or `.input`:
     {"model.layers.*.mlp.act.output": Shard(-1)}. `tensor_parallel_group`: the group, if the model's weights are no
     DTensors. `record`: keep all traced data in this folder. `vectors`: the folder of direction vectors.
-    `tokenizer`: "byte" if ids are bytes; the page then shows text, else numbers.
+    `tokenizer`: "byte" if ids are bytes; the page then shows text, else numbers. `sinks`: other tools that take the
+    numbers of the run until it is detached, "wandb", "tensorboard", "otlp", or settings of tensor_tracer.sinks.
     Raises TensorTracerError. Call it after init_process_group and after the model was parallelised, on every rank.
     """
-    root = _check_model(model)
-    axis = TensorAxis.of(root, tensor_parallel_axis)
-    overrides = check_overrides(placements or {})
-    text = _read_plan(plan)
-    extension = load_extension()
+    check_sinks(sinks)
+    prepared = _prepare(model, plan, names, placements, tensor_parallel_axis, first_step)
+    root, axis = prepared.root, prepared.axis
     groups = make_groups(root, axis, tensor_parallel_group)
-    settings = groups.settings() | {"first_step": first_step}
-    if groups.rank == 0:
-        settings |= {"vectors": str(vectors or "")}
-        if port is not None or record is not None:
-            settings["hub"] = _hub_settings(extension, port, record, run_name, run_dir, auth)
+    settings = groups.settings() | {"first_step": first_step, "vectors": str(vectors or "") if groups.rank == 0 else ""}
+    if groups.rank == 0 and (port is not None or record is not None or sinks):
+        settings["hub"] = _hub_settings(prepared.extension, port, record, run_name, run_dir, auth)
     native = _start(torch.classes.tensor_tracer.Run, settings, groups)
-    layouts = Layouts(len(groups.tensor_ranks), overrides, axis, megatron.rule_for)
+    layouts = Layouts(len(groups.tensor_ranks), prepared.overrides, axis, [megatron.rule_for, torchtitan.rule_for])
     told = {"trainer": trainer, "tokenizer": tokenizer}
-    run = AttachedRun(root, native, groups, layouts, text, Names(names), first_step, told)
+    run = AttachedRun(root, native, groups, layouts, prepared.plan, prepared.names, first_step, told)
+    run.follow(sinks)
     remember(root, run)
     atexit.register(_finish, run)
     _print_address(run)
     return run
 
 
-def _start(make: Any, settings: dict[str, Any], groups: Groups) -> Any:
+@dataclass(frozen=True)
+class _Prepared:
+    """What this rank alone has checked."""
+
+    root: nn.Module
+    axis: TensorAxis
+    overrides: dict[str, Placement]
+    plan: Any
+    names: Names
+    extension: Extension
+
+
+def _prepare(
+    model: Any, plan: Any, names: Any, placements: Any, axis: Sequence[str], first_step: int
+) -> _Prepared:  # fmt: skip
+    """Raises on every rank if one of them has a problem or other arguments. Collective over all ranks."""
+    every_rank = world()
+    prepared, problem = None, None
     try:
-        return called(make, json.dumps(settings))
+        prepared = _check(model, plan, names, placements, axis)
+    except Exception as error:  # the other ranks must not wait for this one
+        problem = error
+    agree(problem, every_rank, {
+        "first_step": str(first_step), "names": repr(names), "placements": repr(placements),
+        "tensor_parallel_axis": repr(tuple(axis)),
+    })  # fmt: skip
+    assert prepared is not None
+    return prepared
+
+
+def _check(model: Any, plan: Any, names: Any, placements: Any, axis: Sequence[str]) -> _Prepared:
+    root = _check_model(model)
+    # Rank 0 alone reads plans: the others may have no such file.
+    text = _read_plan(plan) if world() is None or dist.get_rank() == 0 else None
+    overrides = check_overrides(placements or {})
+    return _Prepared(root, TensorAxis.of(root, axis), overrides, text, Names(names), load_extension())
+
+
+def _start(make: Any, settings: dict[str, Any], groups: Groups) -> Any:
+    """A failure of one rank, such as a port in use, is the error of every rank. Collective over all ranks."""
+    native, problem = None, None
+    try:
+        native = called(make, json.dumps(settings))
+    except Exception as error:
+        problem = error
+    try:
+        agree(problem, groups.control)
     except BaseException:
+        native = None
         groups.destroy()
         raise
+    return native
 
 
 def _check_model(model: nn.Module | Sequence[nn.Module]) -> nn.Module:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from tensor_tracer.attaching import megatron
+from tensor_tracer.attaching import megatron, torchtitan
 
 _kNames = {
     "hidden_size": ("hidden_size", "n_embd", "dim", "d_model"),
@@ -22,19 +22,22 @@ def model_facts(
 ) -> dict[str, Any]:
     """The model's configuration where it has one, else what was seen. `ranks`: the number of tensor-parallel ranks."""
     facts = _configured(root)
+    sizes = [megatron.whole_size(parameter, ranks) for parameter in root.parameters()]
+    on_others = [part.numel() * (ranks - 1) for part in torchtitan.parts_of(root)]
     defaults = {"hidden_size": hidden_size, "num_attention_heads": 1, "vocab_size": vocabulary}
     return defaults | facts | {
         "num_layers": num_layers, "seq_length": tokens,
-        "parameters": sum(megatron.whole_size(parameter, ranks) for parameter in root.parameters()),
+        "parameters": sum(sizes) + sum(on_others),
     }  # fmt: skip
 
 
 def _configured(root: nn.Module) -> dict[str, Any]:
     """The numbers that the model's configuration states."""
     config = getattr(root, "config", None) or getattr(root, "model_args", None)
+    configs = config, getattr(config, "first_attention", None)  # the latter: of torchtitan
     facts: dict[str, Any] = {}
     for name, spellings in _kNames.items():
-        values = (getattr(config, spelling, None) for spelling in spellings)
+        values = (getattr(one, spelling, None) for one in configs for spelling in spellings)
         number = next((value for value in values if isinstance(value, int) and value > 0), None)
         if number is not None:
             facts[name] = number

@@ -7,31 +7,43 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.utils.hooks import RemovableHandle
 
+from tensor_tracer.attaching import points
 from tensor_tracer.attaching.attention import AttentionCall, AttentionWatch
 from tensor_tracer.attaching.learning import Member, first_tensor, member_of, replaced
 from tensor_tracer.attaching.table import Site
-from tensor_tracer.attaching.wrappers import differentiable_local, is_wrapped, local_of, wrapped_like
+from tensor_tracer.attaching.wrappers import (
+    differentiable_local, expect_gradient_like, is_wrapped, local_of, wrapped_like,
+)  # fmt: skip
 
 
 class SiteHooks:
     """`sites`: by the library's numbers; `layers`: modules, by their number. `tell`: takes the message of a
-    hook that failed; its site is left alone from then on."""
+    hook that failed; its site is left alone from then on. `give_up`: takes that of a failure for which other ranks
+    would wait; None: there are none."""
 
-    def __init__(self, sites: Sequence[Site | None], layers: dict[int, nn.Module], tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, sites: Sequence[Site | None], layers: dict[int, nn.Module], tell: Callable[[str], None],
+        give_up: Callable[[str], None] | None,
+    ) -> None:  # fmt: skip
         self._sites = sites
         self._layers = layers
-        self._tell = tell
+        self._tell, self._give_up = tell, give_up
+        self._reached: set[int] = set()  # sites whose module has run in this pass
         self._installed: tuple[frozenset[int], bool] = (frozenset(), False)
         self._handles: list[RemovableHandle] = []
         self._failed: set[int] = set()
         self._inputs: dict[int, Tensor] = {}  # of layers that programs skip
+        self._points: dict[str, int] = {}  # sites of tensor_tracer.point(), by its name
+        self._leaves: dict[int, Tensor] = {}  # of this pass: values that compiled code gave, by their numbers
         self.forward: Any = None  # torch.classes.tensor_tracer.Forward of the pass; None: no pass
 
     def arm(self, forward: Any) -> None:
         """Installs what the pass needs. Nothing changes if the pass before needed the same."""
         self.forward = forward
+        self._reached.clear()
         needed = frozenset(forward.wanted()) - self._failed, bool(forward.has_programs())
         if needed == self._installed:
             return
@@ -55,7 +67,18 @@ class SiteHooks:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        self._points.clear()
+        points.unwatch(self)
         self._installed = frozenset(), False
+
+    def end_pass(self) -> None:
+        self.forward = None
+        self._leaves.clear()
+
+    def missing(self) -> list[str]:
+        """The sites that a pass needed and whose modules did not run in it, by the paths of their places."""
+        sites = (self._sites[number] for number in sorted(self._installed[0] - self._reached - self._failed))
+        return [site.at for site in sites if site is not None]
 
     def _install_attention(self, module: nn.Module, parts: dict[str, int]) -> None:
         """`parts`: the sites that are recomputed from the module's attention, by their part."""
@@ -66,6 +89,7 @@ class SiteHooks:
     def _capture_attention(self, parts: dict[str, int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self.forward is None or not self._failed.isdisjoint(parts.values()):
             return
+        self._reached.update(parts.values())
         try:
             with torch.no_grad():
                 rows = {part: self.forward.rows_wanted(number) for part, number in parts.items()}
@@ -77,6 +101,10 @@ class SiteHooks:
             self._tell(f"attention is not traced any more: {error}")
 
     def _install(self, number: int, site: Site) -> None:
+        if site.seen.part == "point":
+            self._points[site.seen.path] = number
+            points.watch(self)
+            return
         module, member = site.seen.module, site.seen.member
         if site.seen.part != "input":
 
@@ -95,27 +123,47 @@ class SiteHooks:
 
         self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
 
+    def at_point(self, name: str, _placement: str, tensor: Tensor, is_compiled: bool) -> Tensor | None:
+        number = self._points.get(name)
+        if number is None or self.forward is None:
+            return None
+        if is_compiled:
+            self._leaves[tensor.tensor_tracer_number] = tensor  # type: ignore[attr-defined]
+        changed: Tensor | None = self._pass_through(number, tensor, None)
+        return tensor if changed is None else changed
+
+    def at_gradient(self, number: int, gradient: Tensor) -> None:
+        leaf = self._leaves.pop(number, None)
+        if leaf is not None:
+            torch.autograd.backward([leaf], [gradient])
+
     def _pass_through(self, number: int, value: Any, member: Member) -> Any:
         """Lets programs change the tensor and captures it. Returns the changed value; None: unchanged."""
+        self._reached.add(number)
         if self.forward is None or number in self._failed:
             return None
+        is_alone = True  # no other rank waits for this one
         try:
             tensor: Tensor = member_of(value, member)
-            changed = self._changed(number, tensor)
+            _check_part(self._sites[number], tensor)
+            is_alone = not self.forward.acts_at(number)
+            changed = tensor if is_alone else self._changed(number, tensor)
+            is_alone = True
             # A tensor that is made while gradients are off is in no graph, also if a part of it asks for gradients, as
             # in the first forward of Megatron's recomputation. The graph comes with the second one.
             seen = changed if torch.is_grad_enabled() else changed.detach()
+            if isinstance(seen, DTensor) and seen.requires_grad:
+                expect_gradient_like(seen)
             self.forward.capture(number, seen, local_of(seen) if is_wrapped(seen) else seen)
             return None if changed is tensor else replaced(value, member, changed)
         except Exception as error:  # no error of ours reaches training
             self._failed.add(number)
             site = self._sites[number]
-            self._tell(f"{site.name if site else number} is not traced any more: {error}")
+            message = f"{site.at if site else number} is not traced any more: {error}"
+            self._tell(message) if is_alone or self._give_up is None else self._give_up(message)
             return None
 
     def _changed(self, number: int, tensor: Tensor) -> Tensor:
-        if not self.forward.acts_at(number):
-            return tensor
         if not is_wrapped(tensor):
             changed: Tensor = self.forward.apply(number, tensor)
             return tensor if changed is tensor else changed
@@ -124,10 +172,16 @@ class SiteHooks:
 
     def _ask_skip(self, number: int) -> Any:
         def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if self.forward is not None and self.forward.skips(number):
-                _, tensor = first_tensor(args if args else kwargs)
-                if tensor is not None:
-                    self._inputs[number] = tensor
+            try:
+                if self.forward is None or not self.forward.skips(number):
+                    return
+            except Exception as error:
+                message = f"programs do not skip layer {number}: {error}"
+                self._tell(message) if self._give_up is None else self._give_up(message)
+                return
+            _, tensor = first_tensor(args if args else kwargs)
+            if tensor is not None:
+                self._inputs[number] = tensor
 
         return hook
 
@@ -136,6 +190,36 @@ class SiteHooks:
             value = self._inputs.pop(number, None)
             if value is None:
                 return None
-            return value if isinstance(output, Tensor) else replaced(output, 0, value)
+            member, computed = first_tensor(output)
+            return None if computed is None else replaced(output, member, skipped(value, computed))
 
         return hook
+
+
+def _check_part(site: Site | None, tensor: Tensor) -> None:
+    """Each rank must have the part of a sharded dim that was learned: other parts would be put together wrongly."""
+    if site is None or site.layout.dim is None:
+        return
+    found, learned = local_of(tensor).shape, site.seen.shape
+    if found[site.layout.dim] != learned[site.layout.dim]:
+        raise ValueError(f"a rank has a part of shape {list(found)}, and {list(learned)} was learned")
+
+
+class _Skipped(torch.autograd.Function):
+    """The input of a layer instead of what it has computed. The layer's parameters get gradients of 0: without any,
+    DistributedDataParallel would wait for them."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, computed: Tensor) -> Tensor:
+        ctx.save_for_backward(computed)
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        (computed,) = ctx.saved_tensors
+        return gradients[0], torch.zeros_like(computed)
+
+
+def skipped(value: Tensor, computed: Tensor) -> Tensor:
+    result: Tensor = _Skipped.apply(value, computed)  # type: ignore[no-untyped-call]
+    return result

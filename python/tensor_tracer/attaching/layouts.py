@@ -1,7 +1,7 @@
 """How the tensor-parallel ranks share a tensor, and the sources of that knowledge.
 
 The sources, in this order: the user's word; the placements of a DTensor; the placement of the module's
-weight on the tensor-parallel axis; the module's class (megatron.py). A tensor that no source knows is whole
+weight on the tensor-parallel axis; the module's class (megatron.py) or configuration (torchtitan.py). A tensor that no source knows is whole
 on every rank if its bits are the same on every rank and are not all one number; otherwise it is rank-local.
 """
 
@@ -21,6 +21,7 @@ from torch.distributed.tensor.placement_types import Placement
 from tensor_tracer.errors import TensorTracerError
 
 kRankLocal = "rank-local"
+_kByUser = "placements["
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class Layout:
     source: str = ""
     is_known: bool = True
     problem: str = ""  # why the tensor cannot be traced; empty: it can
+    gradient_problem: str = ""  # the same of its gradient
+
+    @property
+    def is_of_user(self) -> bool:
+        return self.source.startswith(_kByUser)
 
     def __str__(self) -> str:
         if not self.is_known:
@@ -43,7 +49,9 @@ class Layout:
 
 
 kWhole = Layout(source="one tensor-parallel rank")
-kUnknown = Layout(source="no source knows it", is_known=False)
+kPartialGradient = "each rank has a part of the sum that is the gradient"
+kUnseenGradient = "the first step did not show whether all ranks have the whole gradient"
+kUnknown = Layout(source="no source knows it", is_known=False, gradient_problem=kUnseenGradient)
 
 # The layout of a module's output (True) or input (False) by its path and class; None: not known.
 Rule = Callable[[str, nn.Module, bool], Layout | None]
@@ -83,17 +91,17 @@ class Layouts:
     ranks: int
     overrides: Mapping[str, Placement]
     axis: TensorAxis
-    by_class: Rule
+    rules: Sequence[Rule]
 
     def of_output(self, path: str, module: nn.Module, tensor: Tensor, tokens: int) -> Layout:
         """`tokens`: the length of the sequence, to recognise a rank's part of it."""
         by_weight = self._by_weight(module, tensor, tokens)
-        return self._find(f"{path}.output", tensor, by_weight or self.by_class(path, module, True))
+        return self._find(f"{path}.output", tensor, by_weight or self._by_rule(path, module, True))
 
     def of_input(self, path: str, module: nn.Module, tensor: Tensor) -> Layout:
         is_sharded = self._weight_dim(module) == 1 and not isinstance(module, nn.Embedding)
         by_weight = Layout(-1, source="its weight is Shard(1)") if is_sharded else None
-        return self._find(f"{path}.input", tensor, by_weight or self.by_class(path, module, False))
+        return self._find(f"{path}.input", tensor, by_weight or self._by_rule(path, module, False))
 
     def of_heads(self, path: str, tensor: Tensor, heads: int) -> Layout:
         """Of a tensor [batch, heads, …]. `heads`: those of the whole model; 0: not known."""
@@ -101,16 +109,24 @@ class Layouts:
         by_count = Layout(1, source=f"a rank has {tensor.shape[1]} of the {heads} heads") if is_sharded else None
         return self._find(path, tensor, by_count)
 
+    def of_point(self, name: str, placement: str, tensor: Tensor) -> Layout:
+        """`placement`: the sharded dim, "replicate", or empty for not known."""
+        given = Layout(dim=None if placement == "replicate" else int(placement), source="point") if placement else None
+        return self._find(name, tensor, given)
+
     def _find(self, path: str, tensor: Tensor, by_module: Layout | None) -> Layout:
         if self.ranks == 1:
             return kWhole
         for pattern, placement in self.overrides.items():
             if fnmatch.fnmatchcase(path, pattern):
-                return replace(_layout_of(placement), source=f"placements[{pattern!r}]")
+                return replace(_layout_of(placement), source=f"{_kByUser}{pattern!r}]")
         if isinstance(tensor, DTensor):
             placement = self.on_axis(tensor)
             return replace(_layout_of(placement), source="DTensor")
         return by_module or kUnknown
+
+    def _by_rule(self, path: str, module: nn.Module, is_output: bool) -> Layout | None:
+        return next((found for rule in self.rules if (found := rule(path, module, is_output)) is not None), None)
 
     def on_axis(self, tensor: DTensor) -> Placement:
         """The tensor's placement on the tensor-parallel axis; a mesh without that axis shares no values."""
@@ -131,9 +147,10 @@ class Layouts:
         return Layout(source=source)
 
     def _weight_dim(self, module: nn.Module) -> int | None:
-        """The dim that the tensor-parallel axis shards of the module's weight; None: none."""
+        """The dim that the tensor-parallel axis shards of the module's weight; None: none, or another module than a
+        linear layer or an embedding, whose weight may be transposed, as that of Conv1D."""
         weight = module._parameters.get("weight")
-        if not isinstance(weight, DTensor):
+        if not isinstance(weight, DTensor) or not isinstance(module, (nn.Linear, nn.Embedding)):
             return None
         placement = self.on_axis(weight)
         return placement.dim if isinstance(placement, Shard) else None

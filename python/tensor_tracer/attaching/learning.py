@@ -6,15 +6,20 @@ import sys
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.utils.hooks import RemovableHandle
 
+from tensor_tracer.attaching import points
 from tensor_tracer.attaching.attention import TEXTS, AttentionCall, AttentionWatch
-from tensor_tracer.attaching.layouts import Layout, Layouts
+from tensor_tracer.attaching.layouts import Layout, Layouts, kUnseenGradient
 from tensor_tracer.attaching.wrappers import local_of
+
+_kCompiled = "compiled in place, the module calls no hooks: use torch.compile(module) in the place of the module"
 
 # The member of a module's output or input: of a tuple, of a mapping; None: the tensor itself.
 Member = int | str | None
@@ -26,29 +31,35 @@ class Seen:
 
     path: str  # of the module
     module: nn.Module
-    part: str  # "input", "output"; of an attention module also a name in attention.TEXTS
+    part: str  # "input", "output", "point"; of an attention module also a name in attention.TEXTS
     member: Member
     shape: tuple[int, ...]  # of this rank
     dtype: torch.dtype
     layout: Layout
     bits: int  # a hash of this rank's numbers; 0: not asked
     is_constant: bool
+    is_gradient_watched: bool = False
+    gradient_bits: int | None = None  # of the gradient; None: it was not seen, or all its numbers are the same
     aliases: list[str] = field(default_factory=list)  # other names of the same tensor
     calls: int = 1  # of the module in this forward
-
+    is_compiled: bool = False  # compiled code gave it: programs cannot write it
     is_made: bool = False  # recomputed for the tracer alone; the model passes on no such tensor
 
     @property
     def name(self) -> str:
-        return _name_of(self.path, self.part)
+        return self.path if self.part == "point" else _name_of(self.path, self.part)
 
     @property
     def is_output(self) -> bool:
         return self.part == "output"
 
 
+class NamedPoint(nn.Module):
+    """Stands for the module of a tensor_tracer.point()."""
+
+
 class Learner:
-    """Watches one forward of `root`. `layouts` says how ranks share the tensors."""
+    """Watches one forward of `root`, and until stop() its backward. `layouts` says how ranks share the tensors."""
 
     def __init__(self, root: nn.Module, layouts: Layouts, heads: int) -> None:
         """`heads`: the number of attention heads of the whole model; 0: not known."""
@@ -59,15 +70,22 @@ class Learner:
         self.failures: list[str] = []
         self.tokens: Tensor | None = None
         self._of_tensor: dict[int, tuple[weakref.ref[Tensor], Seen]] = {}
+        self._of_memory: dict[Any, list[tuple[weakref.ref[Tensor], Seen]]] = {}
         self._calls: dict[str, int] = {}
+        self._is_forward_over = False
         self._handles: list[RemovableHandle] = []
         self._open: list[tuple[str, nn.Module]] = []  # the modules that run now
         self._attention = AttentionWatch(self._see_attention)
 
     def start(self, tokens: Tensor | None) -> None:
         self.tokens = tokens
+        points.watch(self)
         for path, module in self.root.named_modules():
-            if module is self.root or module._compiled_call_impl is not None or _is_inside_compiled(self.root, path):
+            if module is self.root or _is_inside_compiled(self.root, path):
+                continue
+            if module._compiled_call_impl is not None:
+                layout = Layout(problem=_kCompiled)
+                self.seen.append(Seen(path, module, "output", None, (), torch.float32, layout, 0, True))
                 continue
             self._handles.append(module.register_forward_pre_hook(self._before(path), with_kwargs=True))
             self._handles.append(module.register_forward_hook(self._after(path), always_call=True))
@@ -75,13 +93,40 @@ class Learner:
     def finish(self, output: Any) -> None:
         """`output`: of the root module."""
         self._see_member("", self.root, "output", *first_tensor(output))
-        self.stop()
+        self._is_forward_over = True
+        self._of_tensor.clear()
+        self._of_memory.clear()
 
     def stop(self) -> None:
+        points.unwatch(self)
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
-        self._of_tensor.clear()
+
+    def at_point(self, name: str, placement: str, tensor: Tensor, is_compiled: bool) -> Tensor | None:
+        if self._is_forward_over:
+            return tensor
+        try:
+            self._see_point(name, placement, tensor, is_compiled)
+        except Exception as error:  # no error of ours reaches training
+            self.failures.append(f"{name}: {error}")
+        return tensor
+
+    def at_gradient(self, number: int, gradient: Tensor) -> None:
+        """Gradients are not learned."""
+
+    def _see_point(self, name: str, placement: str, tensor: Tensor, is_compiled: bool) -> None:
+        self._calls[name] = self._calls.get(name, 0) + 1
+        if self._calls[name] > 1:
+            next(seen for seen in self.seen if seen.name == name).calls = self._calls[name]
+            return
+        layout = self.layouts.of_point(name, placement, tensor)
+        local = local_of(tensor)
+        bits, is_constant = fingerprint(local) if self.layouts.ranks > 1 else (0, False)
+        self.seen.append(Seen(
+            name, NamedPoint(), "point", None, tuple(local.shape), tensor.dtype, layout, bits, is_constant,
+            is_compiled=is_compiled,
+        ))  # fmt: skip
 
     def _before(self, path: str) -> Any:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -104,6 +149,8 @@ class Learner:
         return hook
 
     def _see_attention(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._is_forward_over:
+            return
         path, module = self._open[-1]
         try:
             call = AttentionCall.of(args, kwargs)
@@ -123,7 +170,9 @@ class Learner:
 
     def _see_member(self, path: str, module: nn.Module, part: str, member: Member, tensor: Tensor | None) -> None:
         try:
-            if tensor is not None:
+            if tensor is not None and self._is_forward_over:
+                self._watch_recomputed(_name_of(path, part), tensor)
+            elif tensor is not None:
                 self._see(path, module, part, member, tensor)
         except Exception as error:  # no error of ours reaches training
             self.failures.append(f"{path}: {error}")
@@ -133,8 +182,9 @@ class Learner:
         name = _name_of(path, part)
         if known is not None and known[0]() is tensor:
             known[1].aliases.append(name)
-            if not known[1].layout.is_known:  # the module that passes it on may know more
-                known[1].layout = self._layout_of(path, module, part, tensor)
+            layout = self._layout_of(path, module, part, tensor)
+            if layout.is_of_user or not known[1].layout.is_known:  # the module that passes it on may know more
+                known[1].layout = layout
             return
         if (calls := self._calls.get(path, 1)) > 1:
             for seen in self.seen:
@@ -142,11 +192,44 @@ class Learner:
                     seen.calls = calls
             return
         layout = self._layout_of(path, module, part, tensor)
-        bits, is_constant = fingerprint(local_of(tensor)) if self.layouts.ranks > 1 else (0, False)
-        shape = tuple(local_of(tensor).shape)
-        seen = Seen(path, module, part, member, shape, tensor.dtype, layout, bits, is_constant)
+        local = local_of(tensor)
+        bits, is_constant = fingerprint(local) if self.layouts.ranks > 1 else (0, False)
+        seen = Seen(path, module, part, member, tuple(local.shape), tensor.dtype, layout, bits, is_constant)
         self.seen.append(seen)
         self._of_tensor[id(tensor)] = (weakref.ref(tensor), seen)
+        self._watch_gradient(seen, tensor)
+        self._share_layout(seen, tensor, local)
+
+    def _watch_recomputed(self, name: str, tensor: Tensor) -> None:
+        """A recomputation makes the graph of the gradients only in the backward."""
+        seen = next((one for one in self.seen if one.name == name), None)
+        if seen is not None and not seen.is_gradient_watched:
+            self._watch_gradient(seen, tensor)
+
+    def _watch_gradient(self, seen: Seen, tensor: Tensor) -> None:
+        seen.is_gradient_watched = tensor.requires_grad and torch.is_grad_enabled()
+        if self.layouts.ranks > 1 and seen.is_gradient_watched and not isinstance(tensor, DTensor):
+            hook = partial(self._see_gradient, seen)
+            tensor.register_hook(hook)  # type: ignore[no-untyped-call]
+
+    def _see_gradient(self, seen: Seen, gradient: Tensor) -> None:
+        try:
+            bits, is_constant = fingerprint(local_of(gradient))
+            seen.gradient_bits = None if is_constant else bits
+        except Exception as error:  # as above
+            self.failures.append(f"{seen.name}: {error}")
+
+    def _share_layout(self, seen: Seen, tensor: Tensor, local: Tensor) -> None:
+        """Tensors in the same memory have the same layout: of a plain tensor and a DTensor, the latter knows it."""
+        key = local.data_ptr(), local.shape, local.stride(), local.dtype
+        same = [one for one in self._of_memory.get(key, []) if one[0]() is not None]
+        self._of_memory[key] = same = [*same, (weakref.ref(tensor), seen)]
+        known = next((one for _, one in same if one.layout.is_known), None)
+        for _, one in same:
+            if known is not None and not one.layout.is_known:
+                source = f"in the memory of {known.name}: {known.layout.source}"
+                problem = kUnseenGradient if known.layout.dim is None else ""  # not all of them have the same gradient
+                one.layout = replace(known.layout, source=source, gradient_problem=problem)
 
     def _layout_of(self, path: str, module: nn.Module, part: str, tensor: Tensor) -> Layout:
         tokens = self.tokens.shape[1] if self.tokens is not None else 0

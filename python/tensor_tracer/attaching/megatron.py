@@ -85,9 +85,14 @@ def text_size(model: nn.Module) -> int:
     return max(sizes, default=0)
 
 
+def is_sharded(parameter: Tensor) -> bool:
+    """True if each tensor-parallel rank has a part of the weight."""
+    return bool(getattr(parameter, "tensor_model_parallel", False))
+
+
 def whole_size(parameter: Tensor, ranks: int) -> int:
     """The number of elements of a weight on all tensor-parallel ranks."""
-    return parameter.numel() * (ranks if getattr(parameter, "tensor_model_parallel", False) else 1)
+    return parameter.numel() * (ranks if is_sharded(parameter) else 1)
 
 
 def rule_for(path: str, module: nn.Module, is_output: bool) -> Layout | None:

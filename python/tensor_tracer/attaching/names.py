@@ -59,8 +59,8 @@ _TABLES: dict[str, dict[str, Standard]] = {
         "decoder.final_layernorm.output": _FINAL_NORM,
     },
     "torchtitan": {
-        "attention_norm.output": _ATTENTION_INPUT, "attention.wv.output": _VALUE,
-        "attention.wo.input": _CONTEXT, "attention.output": _ATTENTION,
+        "attention_norm.output": _ATTENTION_INPUT, "attention.qkv_linear.wqkv.output": _QKV,
+        "attention.qkv_linear.wv.output": _VALUE, "attention.wo.input": _CONTEXT, "attention.output": _ATTENTION,
         "ffn_norm.input": _MID, "ffn_norm.output": _MLP_INPUT,
         "feed_forward.w2.input": _ACTIVATION, "feed_forward.output": _MLP, "norm.output": _FINAL_NORM,
     },
@@ -85,9 +85,10 @@ class Names:
         """The user's name for a place with this full path."""
         return self._own.get(path)
 
-    def standard(self, paths: Iterable[str]) -> Standard | None:
+    def standard(self, paths: Iterable[str], is_in_layer: bool) -> Standard | None:
         """`paths`: all names of one tensor."""
-        return next((self._standard[path] for path in paths if path in self._standard), None)
+        found = (self._standard[path] for path in paths if path in self._standard)
+        return next((one for one in found if (one is not _FINAL_NORM) == is_in_layer), None)
 
 
 # By the part of an attention module (attention.py).

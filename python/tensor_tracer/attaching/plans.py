@@ -10,8 +10,8 @@ from tensor_tracer.errors import TensorTracerError
 
 
 def expand(plan: Mapping[str, Any], names: Sequence[tuple[str, str, bool]]) -> dict[str, Any]:
-    """The plan with an entry for each place that a `point` with `*` matches; for gradients, for each that has one.
-    `names`: name and path of each place, and whether it has a gradient."""
+    """The plan with an entry for each place that a `point` with `*` matches. `names`: name and path of each place, and
+    whether its gradient is traced; an entry of gradients leaves the others out."""
     entries: list[Any] = []
     for entry in plan.get("entries", []):
         point = entry.get("point") if isinstance(entry, Mapping) else None
@@ -19,12 +19,9 @@ def expand(plan: Mapping[str, Any], names: Sequence[tuple[str, str, bool]]) -> d
             entries.append(entry)
             continue
         pattern = re.compile(".*".join(map(re.escape, point.split("*"))))
-        needs_gradient = entry.get("direction") == "gradient"
-        found = [
-            name for name, path, has_gradient in names
-            if (pattern.fullmatch(name) or pattern.fullmatch(path)) and (has_gradient or not needs_gradient)
-        ]  # fmt: skip
+        found = [one for one in names if pattern.fullmatch(one[0]) or pattern.fullmatch(one[1])]
         if not found:
             raise TensorTracerError("invalid_argument", f"no place has a name like {point!r}", "plan", "see run.points()")
-        entries += [{**entry, "point": name} for name in found]
+        is_value = entry.get("direction") != "gradient"
+        entries += [{**entry, "point": name} for name, _, has_gradient in found if is_value or has_gradient]
     return {**plan, "entries": entries}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -15,18 +16,35 @@ from torch import Tensor, nn
 
 from tensor_tracer.attaching import facts as about
 from tensor_tracer.attaching import megatron
+from tensor_tracer.attaching.agreement import agree, share
 from tensor_tracer.attaching.extension import called
 from tensor_tracer.attaching.groups import Groups
 from tensor_tracer.attaching.hooks import SiteHooks
+from tensor_tracer.attaching.hub_child import HubChild
 from tensor_tracer.attaching.layouts import Layouts
 from tensor_tracer.attaching.learning import Learner
 from tensor_tracer.attaching.names import Names
 from tensor_tracer.attaching.plans import expand
 from tensor_tracer.attaching.table import (
-    Batch, Site, describe, find_layers, make_sites, name_sites, settle_layouts, tokens_row,
+    Batch, LayerList, Learned, Site, describe, find_layers, make_sites, name_sites, settle_layouts, tokens_row,
 )  # fmt: skip
 from tensor_tracer.attaching.tokens import find_tokens, text_size
+from tensor_tracer.attaching.updates import UpdateWatch
 from tensor_tracer.errors import TensorTracerError
+from tensor_tracer.sinks.followers import Followers
+from tensor_tracer.sinks.settings import Settings
+
+
+_kNoForward = (
+    "no forward of the model was seen in step {}: nothing is traced. A model that is compiled after attach() calls no "
+    "hooks: compile before, and only its layers"
+)
+_kMissing = (
+    "no values of {}, from step {} on: these modules did not run. If the model was edited or compiled, call detach() "
+    "and attach() again"
+)
+_kNoUpdate = "no record of Updates in step {}: the optimizer that is watched made no step on some rank"
+_kEdited = "layers were added, removed or replaced: call detach() and attach() again to trace the new ones"
 
 
 class RunStopped(Exception):
@@ -56,11 +74,19 @@ class AttachedRun:
         self._forward: Any = None
         self._learner: Learner | None = None
         self._learned: tuple[Learner, Batch] | None = None
-        self._hooks = SiteHooks([], {}, self._warn)
+        self._hooks = SiteHooks([], {}, self._warn, None)
+        self._layers = LayerList(root, {})
         self._sites: list[Site] = []
         self._given_tokens: Tensor | None = None
+        self._updates: UpdateWatch | None = None
+        self._step_seen = False  # a step has begun
+        self._off = ""  # why the tracer switched itself off
+        self._told_once: set[str] = set()
+        self._has_report = False  # the step has ended, and its programs have not reported
         hub = native.hub()
         self._hub: dict[str, Any] = json.loads(hub) if hub else {}
+        self._followers: Followers | None = None
+        self._hub_child = HubChild(self._hub.get("pid", 0))
         self._handles = [
             root.register_forward_pre_hook(self._before_forward, with_kwargs=True, prepend=True),
             root.register_forward_hook(self._after_forward),
@@ -83,16 +109,21 @@ class AttachedRun:
         """Of the hub, with the token; empty on other ranks than global rank 0."""
         return dict(self._hub)
 
+    def follow(self, sinks: Sequence[str | Settings]) -> None:
+        """Global rank 0 sends the run's numbers to other tools until its end. Once for a run."""
+        if self._hub:
+            self._followers = Followers(sinks, self.run_dir, self._warn)
+
     @contextmanager
     def step(self, tokens: Tensor | None = None) -> Iterator[None]:
         """Surrounds one step of the optimizer. `tokens`: int64 [batch, sequence], if the model does not get them.
-        Raises RunStopped if a viewer has stopped the run. Collective over all ranks."""
+        Raises RunStopped if a viewer has stopped the run. Collective over all ranks. After an exception the next
+        step may follow; what the step traced is dropped."""
         self.begin_step(tokens)
         try:
             yield
-        except BaseException:
-            self._forward = self._hooks.forward = None  # the other ranks may be gone
-            self._is_in_step = False
+        except BaseException as error:
+            self._drop_pass(error)
             raise
         self.end_step()
 
@@ -103,11 +134,12 @@ class AttachedRun:
             raise TensorTracerError("invalid_state", f"step {self._step} has not ended", "step", "call end_step first")
         self._end_forward()
         self._send_numbers()
+        self._look_around()
         if not self.may_continue():
             raise RunStopped(f"the run was stopped after step {self._step}")
         self._may_continue = None
         self._step += 1
-        self._is_in_step = True
+        self._is_in_step = self._step_seen = True
         self._micro_batch = self._evaluated = 0
         self._given_tokens = tokens.detach().to("cpu", torch.int64) if tokens is not None else None
         self._begin = time.perf_counter()
@@ -117,52 +149,77 @@ class AttachedRun:
         begin_step() would raise RunStopped. Between steps only. Collective over all ranks."""
         if self._may_continue is None:
             self._end_forward()
-            self._may_continue = not self._has_learned or bool(self._native.before_step(self._step + 1))
+            self._may_continue = True
+            if self._has_learned:
+                with self._guarded("the exchange of the ranks between two steps"):
+                    self._report()
+                    self._may_continue = bool(self._native.before_step(self._step + 1))
         return self._may_continue
 
     def end_step(self) -> None:
-        """The end of step(). Collective over all ranks."""
+        """The end of step(). Collective over all ranks in the first steps, until the model has run on each rank."""
         self._require_running()
         self._end_forward()
         self._is_in_step = False
+        if self._off:
+            return
         seconds = time.perf_counter() - self._begin
         self._numbers = {"step": self._step, "step_ms": seconds * 1e3}
+        if self._micro_batch == 0:
+            self._warn_once(_kNoForward.format(self._step), _kNoForward)
         if self._has_learned:
             tracer = self._native.tracer_seconds()
             self._numbers["tracer_ms"] = (tracer - self._tracer_seconds) * 1e3
             self._tracer_seconds = tracer
-            self._native.end_step(self._step)
-        elif self._learned is not None:
-            self._use(*self._learned)
+            self._has_report = True
+        else:
+            with self._guarded("learning the model's places"):
+                self._learn()
+        if self._followers is not None:
+            self._followers.check()
 
     def log(self, **numbers: float | Tensor) -> None:
         """Numbers of the last step: `loss`, `lr`, `grad_norm`, `valid_loss`, `tokens_per_second`. Those of global
         rank 0 are shown."""
         if not self._hub:
             return
-        sent = {name: float(value) for name, value in numbers.items()}
+        sent = {
+            name: float(value.detach() if isinstance(value, Tensor) else value) for name, value in numbers.items()
+        }
         self._numbers = (self._numbers or {"step": max(self._step, 1)}) | sent
         self._send_numbers()
 
     def points(self) -> list[dict[str, Any]]:
         """The places of the model, with layout and source of the layout. A `problem` says why a tensor of a module
-        is no place. Empty before the first step has ended."""
+        is no place, a `gradient_problem` why its gradient is not traced. Empty before the first step has ended."""
         return [
             {
-                "path": f"layers[{site.layer}].{site.path}" if site.layer else site.path,
-                "name": site.name, "module": site.seen.path, "layer": site.layer, "shape": list(site.seen.shape),
+                "path": site.at, "name": site.name, "module": site.seen.path, "layer": site.layer, "shape": list(site.seen.shape),
                 "layout": str(site.layout), "source": site.layout.source, "problem": site.problem,
+                "gradient_problem": site.layout.gradient_problem,
             }
             for site in self._sites
         ]  # fmt: skip
 
+    def watch_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Makes the place Updates: norms of weights, gradients, updates and Adam's moments of each parameter. Before the
+        first step, on every rank. Raises TensorTracerError."""
+        self._require_running()
+        if self._step_seen or self._updates is not None:
+            message = "the first step has begun" if self._step_seen else "the run watches an optimizer"
+            raise TensorTracerError("invalid_state", message, "watch_optimizer", "call it once, right after attach()")
+        self._updates = UpdateWatch(optimizer, self._root, self._groups, self._updates_are_due)
+
     def intervene(self, program: str | dict[str, Any], name: str = "program") -> dict[str, Any] | None:
-        """Puts a program in force from the next step on. Returns its description, on global rank 0."""
-        if not self._has_learned:
+        """Puts a program in force from the next step on. Returns its description, on global rank 0; the calls of
+        other ranks do nothing."""
+        if not self._has_learned and not self._off:
             raise TensorTracerError(
                 "invalid_state", "the places of the model are not known yet", "intervene",
                 "call it after the first step",
             )  # fmt: skip
+        if self._off:
+            raise TensorTracerError("invalid_state", f"the tracer is off: {self._off}", "intervene", "attach again")
         if self._groups.rank != 0:
             return None
         text = json.dumps({"name": name, "program": program})
@@ -170,37 +227,128 @@ class AttachedRun:
         return answer
 
     def detach(self) -> None:
-        """Removes every hook, ends the hub, and destroys the process groups of the tracer. Collective over all ranks."""
+        """Removes every hook, ends the hub, and destroys the process groups of the tracer. On every rank."""
         if self._has_ended:
             return
         self._end_forward()
+        if self._has_report and not self._off:
+            with self._guarded("the report of the programs"):
+                self._report()
         self._send_numbers()
         self._has_ended = True
-        for handle in self._handles:
-            handle.remove()
-        self._hooks.remove()
-        self._hooks.forward = None
-        if self._learner is not None:
-            self._learner.stop()
-        self._native.finish(max(self._step, 0))
-        self._native = None
-        self._groups.destroy()
+        self._wait_for_sinks()
+        self._release()
+        self._hub_child.wait()
         forget(self._root)
+        if self._followers is not None:
+            self._followers.finish()
 
     def finish_sending(self) -> None:
         """Sends the queued messages and ends the hub. For the end of the process, without detach()."""
-        if self._has_ended:
+        if self._has_ended or self._off:
             return
         self._has_ended = True
         self._send_numbers()
+        self._wait_for_sinks()
         self._native.finish(max(self._step, 0))
+        self._native = None
+        if self._followers is not None:
+            self._followers.finish()
+
+    def _wait_for_sinks(self) -> None:
+        if self._followers is not None and self._has_learned:  # before, the hub knows no run
+            self._followers.wait_until_connected()
+
+    def _report(self) -> None:
+        """Of updates and programs in the last step. Collective over all ranks, so it has its place between two steps,
+        also if one of the ranks left the step by an exception."""
+        if self._updates is not None and self._native.wants_updates(self._step):
+            table = self._updates.share()
+            if table is None:
+                self._warn_once(_kNoUpdate.format(self._step), _kNoUpdate)
+            else:
+                self._native.capture_updates(self._step, table)
+        self._native.end_step(self._step)
+        self._has_report = False
+
+    def _updates_are_due(self) -> bool:
+        if not self._has_learned or not self._is_in_step:
+            return False
+        with self._guarded("looking for the entries of Updates"):
+            return bool(self._native.wants_updates(self._step))
+        return False
+
+    # --- failures ---
+
+    @contextmanager
+    def _guarded(self, what: str) -> Iterator[None]:
+        """No error of the tracer reaches the training, except for those that tell of wrong arguments."""
+        try:
+            yield
+        except TensorTracerError:
+            raise
+        except Exception as error:
+            self._switch_off(f"{what} failed: {error}")
+
+    def _switch_off(self, reason: str) -> None:
+        """For good, on this rank. The groups go too, so that ranks that wait for this one notice it, and do the same."""
+        if self._off:
+            return
+        self._off = reason
+        step = self._step if self._is_in_step else self._step + 1
+        self._warn(f"the tracer is off from step {step} on, and the training goes on: {reason}")
+        with contextlib.suppress(Exception):
+            self._release()
+
+    def _release(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._forward = self._learned = self._numbers = None
+        self._hooks.end_pass()
+        self._hooks.remove()
+        if self._updates is not None:
+            self._updates.remove()
+        if self._learner is not None:
+            self._learner.stop()
+        native, self._native, self._has_learned = self._native, None, False
+        if native is not None:
+            native.finish(max(self._step, 0))
+            self._groups = self._groups.destroy()
+
+    def _drop_pass(self, error: BaseException) -> None:
+        """After an exception in a step. The other tensor-parallel ranks may be waiting for numbers of this pass, or
+        may be gone."""
+        is_shared = self._forward is not None and len(self._groups.tensor_ranks) > 1
+        self._forward = None
+        self._hooks.end_pass()
+        self._is_in_step = False
+        if is_shared:
+            self._switch_off(f"step {self._step} ended with {type(error).__name__} while it was traced")
+
+    def _look_around(self) -> None:
+        """Tells of what has changed since the last step."""
+        if not self._off and self._hub_child.has_ended():
+            self._warn("the hub has ended: page and recording stop here, and the training goes on")
+        if self._has_learned and self._layers.have_changed():
+            self._warn_once(_kEdited, _kEdited)
+
+    def _warn_once(self, message: str, about: str) -> None:
+        if about not in self._told_once:
+            self._told_once.add(about)
+            self._warn(message)
 
     # --- the passes ---
 
     def _before_forward(self, _root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if torch.compiler.is_compiling() or self._off or self._has_ended:
+            return
         self._end_forward()
+        with self._guarded("the begin of a forward"):
+            self._begin_forward(args, kwargs)
+
+    def _begin_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         is_eval = not torch.is_grad_enabled()
-        if self._has_ended or (not self._is_in_step and not is_eval):
+        if not self._is_in_step and not is_eval:
             return
         tokens = find_tokens(args, kwargs)
         if tokens is None:
@@ -234,53 +382,83 @@ class AttachedRun:
         self._hooks.arm(forward)
 
     def _after_forward(self, _root: nn.Module, _args: Any, output: Any) -> None:
-        if self._learner is not None:
-            self._learner.finish(output)
-            self._learned = self._learner, _batch_of(self._learner)
-            self._learner = None
-        if self._forward is not None:
-            self._forward.end_forward()
+        if torch.compiler.is_compiling():
+            return
+        with self._guarded("the end of a forward"):
+            if self._learner is not None and self._learned is None:
+                self._learner.finish(output)
+                self._learned = self._learner, _batch_of(self._learner)
+            if self._forward is not None:
+                self._forward.end_forward()
+                if missing := self._hooks.missing():
+                    self._warn_once(_kMissing.format(", ".join(missing), self._step), ", ".join(missing))
 
     def _end_forward(self) -> None:
-        forward, self._forward, self._hooks.forward = self._forward, None, None
+        forward, self._forward = self._forward, None
+        self._hooks.end_pass()
         if forward is not None:
-            forward.end()
+            with self._guarded("the end of a backward"):
+                forward.end()
 
-    def _use(self, learner: Learner, batch: Batch) -> None:
+    def _learn(self) -> None:
+        """Makes the place table once each rank has run the model in a step. Collective over all ranks."""
+        batch = self._learned[1] if self._learned is not None else None
+        batches = share(batch, self._groups.control)
+        if self._learned is not None and None not in batches:
+            self._use(self._learned[0], self._learned[1], batches[0])
+
+    def _use(self, learner: Learner, batch: Batch, batch_of_rank_0: Batch) -> None:
         """Makes the place table of what was learned, on every rank. Collective over all ranks."""
+        learner.stop()
+        self._learner = None
         layers = find_layers(self._root, learner.seen)
         modules = {number: self._root.get_submodule(path) for path, number in layers.items()}
         batch = replace(batch, is_sequence_first=megatron.is_sequence_first(list(modules.values())))
         ranks = len(self._groups.tensor_ranks)
         sites = make_sites(learner.seen, layers, batch, ranks)
-        seen = [(site.seen.shape, site.seen.bits, site.seen.is_constant) for site in sites]
-        warnings = settle_layouts(sites, self._groups.gather(seen)) if ranks > 1 else []
+        learned = [Learned.of(site.seen) for site in sites]
+        warnings = settle_layouts(sites, self._groups.gather(learned)) if ranks > 1 else []
         vocabulary = text_size(self._root)
         places = name_sites(sites, layers, self._names, vocabulary)
         self._sites, self._batch = sites, batch
         states = [site for site in places if site.name == "HiddenStates"]
         hidden_size = int(states[0].row["features"]) if states else max((s.row["features"] for s in places), default=1)
-        model = about.model_facts(self._root, len(layers), hidden_size, batch.tokens, vocabulary, ranks)
-        description = self._describe(places, model, batch)
-        called(self._native.learn, json.dumps(description), self._plan_text(places))
-        self._hooks = SiteHooks([None, *places], modules, self._warn)
+        shown = batch_of_rank_0  # another replica may have batches of another shape
+        model = about.model_facts(self._root, len(layers), hidden_size, shown.tokens, vocabulary, ranks)
+        description = self._describe(places, model, shown)
+        called(self._native.learn, json.dumps(description), self._agreed_plan(places))
+        hooked = [None, *places, None]  # no module has the tokens, nor the updates
+        self._hooks = SiteHooks(hooked, modules, self._warn, self._switch_off if ranks > 1 else None)
+        self._layers = LayerList(self._root, layers)
         self._has_learned = True
         self._learned = None
         self._native.send_event("state", json.dumps({"phase": "training", "step": self._step}))
         for warning in warnings + [f"it is not known what the module passes on: {one}" for one in learner.failures]:
             self._warn(warning)
 
+    def _agreed_plan(self, places: list[Site]) -> str:
+        """A wrong plan of rank 0 is the error of every rank. Collective over all ranks."""
+        text, problem = "", None
+        try:
+            text = self._plan_text(places)
+        except TensorTracerError as error:
+            problem = error
+        agree(problem, self._groups.control)
+        return text
+
     def _plan_text(self, places: list[Site]) -> str:
         """The first plan for the library; empty: the default plan."""
         if self._plan is None:
             return ""
-        names = [(site.name, site.full_path, not site.seen.is_made) for site in places]
+        names = [(site.name, site.full_path, site.has_gradient) for site in places]
         return json.dumps(expand(self._plan, list(dict.fromkeys(names))))
 
     def _describe(self, places: list[Site], model: dict[str, Any], batch: Batch) -> dict[str, Any]:
         head_size = about.head_size(self._root, model)
         dtype = str(places[0].seen.dtype).removeprefix("torch.") if places else "float32"
-        sites = [tokens_row(), *(describe(site, head_size) for site in places)]
+        taken = {site.path for site in places} | {site.name for site in places}
+        sites = [tokens_row(), *(describe(site, head_size, taken) for site in places)]
+        sites += [self._updates.row()] if self._updates is not None else []
         names = [str(site["name"]) for site in sites]
         states = [index for index, name in enumerate(names) if name == "HiddenStates"]
         micro_batches = max(self._micro_batch, 1)
@@ -306,13 +484,15 @@ class AttachedRun:
 
     def _send_numbers(self) -> None:
         if self._numbers is not None and self._hub and self._has_learned:
-            self._native.send_event("step", json.dumps(self._numbers))
+            with self._guarded("sending the numbers of a step"):
+                self._native.send_event("step", json.dumps(self._numbers))
         self._numbers = None
 
     def _warn(self, message: str) -> None:
         print(f"tensor_tracer: warning: {message}", file=sys.stderr)
         if self._native is not None:
-            self._native.send_event("log", json.dumps({"level": "warning", "message": message}))
+            with contextlib.suppress(RuntimeError):
+                self._native.send_event("log", json.dumps({"level": "warning", "message": message}))
 
     def _require_running(self) -> None:
         if self._has_ended:

@@ -7,15 +7,15 @@ know: InputTokens, Embedding (the input of the first layer), HiddenStates (the o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from torch import nn
 
 from tensor_tracer.attaching import megatron
 from tensor_tracer.attaching.attention import TEXTS
-from tensor_tracer.attaching.layouts import Layout
+from tensor_tracer.attaching.layouts import Layout, kPartialGradient, kUnseenGradient
 from tensor_tracer.attaching.learning import Seen
 from tensor_tracer.attaching.names import Names, Standard, of_attention, of_model
 
@@ -36,6 +36,15 @@ class Site:
     layout: Layout = field(default_factory=Layout)
     row: dict[str, Any] = field(default_factory=dict)
     standard: Standard | None = None
+
+    @property
+    def at(self) -> str:
+        """The place in this layer, such as `layers[3].mlp.output`."""
+        return f"layers[{self.layer}].{self.path}" if self.layer else self.path
+
+    @property
+    def has_gradient(self) -> bool:
+        return not self.seen.is_made and not self.layout.gradient_problem
 
     @property
     def full_path(self) -> str:
@@ -61,7 +70,7 @@ def find_layers(root: nn.Module, seen: Sequence[Seen]) -> dict[str, int]:
             continue
         children = {f"{path}.{name}" if path else name: child for name, child in module.named_children()}
         paths = [child for child in children if child in ran]
-        if not paths or len({type(child) for child in children.values()}) > 1:
+        if not paths or len({type(getattr(child, "_orig_mod", child)) for child in children.values()}) > 1:
             continue
         size = sum(parameter.numel() for child in children.values() for parameter in child.parameters())
         if size > best[0]:
@@ -70,6 +79,21 @@ def find_layers(root: nn.Module, seen: Sequence[Seen]) -> dict[str, int]:
                 for number, (child, module) in enumerate(children.items(), 1) if child in ran
             }  # fmt: skip
     return best[1]
+
+
+class LayerList:
+    """Notices that layers were added, removed or replaced. `layers`: paths and numbers, as of find_layers()."""
+
+    def __init__(self, root: nn.Module, layers: Mapping[str, int]) -> None:
+        path = next(iter(layers), "").rpartition(".")[0]
+        self._list: nn.Module | None = root.get_submodule(path) if layers else None
+        self._known = self._children()
+
+    def have_changed(self) -> bool:
+        return self._children() != self._known
+
+    def _children(self) -> list[int]:
+        return [id(child) for child in self._list.children()] if self._list is not None else []
 
 
 def make_sites(seen: Sequence[Seen], layers: Mapping[str, int], batch: Batch, ranks: int) -> list[Site]:
@@ -85,6 +109,9 @@ def make_sites(seen: Sequence[Seen], layers: Mapping[str, int], batch: Batch, ra
 
 def _site_of(seen: Seen, layers: Mapping[str, int]) -> Site:
     for layer_path, number in layers.items():
+        short = ".".join(layer_path.split(".")[-2:]) + "."
+        if seen.part == "point" and seen.path.startswith(short):
+            return Site(seen, number, seen.path[len(short) :])
         if seen.path == layer_path and seen.is_output:
             return Site(seen, number, "output")
         if seen.path.startswith(layer_path + "."):
@@ -176,48 +203,105 @@ def _drop_uneven(sites: list[Site]) -> None:
                     site.problem = site.problem or "the place exists in some layers only"
 
 
-def settle_layouts(sites: list[Site], of_ranks: Sequence[Sequence[tuple[tuple[int, ...], int, bool]]]) -> list[str]:
-    """Compares what the tensor-parallel ranks have seen: shape, bits, and whether all numbers are the same.
-    Decides the layouts that no source knows. Returns a message for each claim that is wrong."""
+class Learned(NamedTuple):
+    """What a rank has learned of a tensor. Hashes are those of `Seen`."""
+
+    shape: tuple[int, ...]
+    bits: int
+    is_constant: bool
+    gradient_bits: int | None
+
+    @classmethod
+    def of(cls, seen: Seen) -> Learned:
+        return cls(seen.shape, seen.bits, seen.is_constant, seen.gradient_bits)
+
+
+def settle_layouts(sites: list[Site], of_ranks: Sequence[Sequence[Learned]]) -> list[str]:
+    """Compares what the tensor-parallel ranks have seen. Decides the layouts that no source knows, and where every rank
+    has the whole gradient. Returns a message for each claim that is wrong."""
     messages = []
     for index, site in enumerate(sites):
         mine = [seen[index] for seen in of_ranks]
-        others = [str(rank) for rank, one in enumerate(mine) if one[0] != mine[0][0]]
+        others = [str(rank) for rank, one in enumerate(mine) if one.shape != mine[0].shape]
         if others:
             site.problem = site.problem or f"its shape on the tensor-parallel ranks {', '.join(others)} is another"
-        others = [str(rank) for rank, one in enumerate(mine) if one[1] != mine[0][1]]
+        others = [str(rank) for rank, one in enumerate(mine) if one.bits != mine[0].bits]
         if site.problem:
             if site.is_claim_wrong:
                 messages.append(f"{site.seen.name} is not traced: {site.problem}")
             continue
         if not site.layout.is_known:
-            if not others and not mine[0][2]:
-                site.layout = Layout(source="equal on all ranks when it was learned")
+            if not others and not mine[0].is_constant:
+                source = "equal on all ranks when it was learned"
+                site.layout = replace(site.layout, is_known=True, source=source)
         elif site.layout.dim is None and others:
             site.problem = f"{site.layout.source} says that every rank has the whole, but the numbers of the "
             site.problem += f"tensor-parallel ranks {', '.join(others)} differ from those of rank 0"
             messages.append(f"{site.seen.name} is not traced: {site.problem}")
+        elif site.layout.is_of_user and site.layout.dim is not None and not others and not mine[0].is_constant:
+            site.problem = f"{site.layout.source} says that each rank has a part, but the numbers of the "
+            site.problem += f"tensor-parallel ranks {', '.join(str(rank) for rank in range(len(mine)))} are the same"
+            messages.append(f"{site.seen.name} is not traced: {site.problem}")
+        _settle_gradient(site, [one.gradient_bits for one in mine])
+    _share_gradient_problems(sites)
     return messages
 
 
+def _settle_gradient(site: Site, bits: list[int | None]) -> None:
+    problem = site.layout.gradient_problem
+    if not site.layout.is_known:
+        problem = ""  # it is rank-local as the value is
+    elif site.layout.dim is None and any(one != bits[0] for one in bits):
+        problem = kPartialGradient
+    elif bits[0] is not None and problem == kUnseenGradient:
+        problem = ""
+    site.layout = replace(site.layout, gradient_problem=problem)
+
+
+def _share_gradient_problems(sites: list[Site]) -> None:
+    """A place is the same in all its layers."""
+    problems = {site.path: site.layout.gradient_problem for site in sites if site.layer and site.layout.gradient_problem}
+    for site in sites:
+        if site.layer and site.path in problems:
+            site.layout = replace(site.layout, gradient_problem=problems[site.path])
+
+
 def name_sites(sites: list[Site], layers: Mapping[str, int], names: Names, vocabulary: int) -> list[Site]:
-    """The sites that are places, named, in the order of the forward. A name belongs to one place."""
+    """The sites that are places, named, in the order of the forward. A name belongs to one place, first of all to the
+    one with such a path: `mlp.input` is the input of `mlp`, if that is not the tensor that the norm before it returned.
+    """
     places = [site for site in sites if not site.problem]
+    paths = {site.full_path for site in places}
     first_input = f"{next(iter(layers), '')}.input"
     taken: dict[str, str] = {}
+    owners = {(site.layer > 0, path): site.full_path for site in places for path in (*_aliases(site), site.path)}
     for site in places:
         all_names = [site.seen.name, *site.seen.aliases]
         own = names.own(site.full_path)
         site.standard = (
             of_attention(site.layer, site.seen.part)
             or of_model(site.layer, site.path, first_input in all_names, _is_logits(site, vocabulary))
-            or names.standard([site.path, *_aliases(site)])
+            or names.standard([site.path, *_aliases(site)], site.layer > 0)
         )
+        if site.standard and owners.get((site.layer > 0, site.standard.path), site.full_path) != site.full_path:
+            site.standard = None
         wanted = own or (site.standard.name if site.standard else site.path)
         if taken.setdefault(wanted, site.full_path) != site.full_path:
             wanted, site.standard = site.path, None
         site.name = wanted
+    _tell_apart(places)
     return places
+
+
+def _tell_apart(places: Sequence[Site]) -> None:
+    """The library looks for a place by its name or path in the layers and outside at once."""
+    in_layers = {name for site in places if site.layer for name in (site.name, site.path, *_aliases(site))}
+    in_layers |= {site.standard.path for site in places if site.layer and site.standard}
+    for site in places:
+        while not site.layer and site.path in in_layers:
+            is_named_by_path = site.name == site.path
+            site.path = f"model.{site.path}"
+            site.name = site.path if is_named_by_path else site.name
 
 
 def _is_logits(site: Site, vocabulary: int) -> bool:
@@ -227,9 +311,11 @@ def _is_logits(site: Site, vocabulary: int) -> bool:
     return is_last and site.row["features"] == vocabulary
 
 
-def describe(site: Site, head_size: int) -> dict[str, Any]:
-    """The site for the library (src/attach/places.h)."""
+def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
+    """The site for the library (src/attach/places.h). `taken`: names and paths of all places, which are no other names
+    of this one: the tensor may be passed on unchanged in some layers only."""
     is_local = not site.layout.is_known
+    can_write = site.seen.part in ("input", "output", "point")
     row = site.row | {
         "layer": site.layer,
         "name": site.name,
@@ -237,9 +323,9 @@ def describe(site: Site, head_size: int) -> dict[str, Any]:
         "text": _text_of(site) + ("; values of tensor rank 0 only" if is_local else ""),
         "dtype": str(site.seen.dtype).removeprefix("torch."),
         "rank_local": is_local,
-        "in_programs": not is_local and site.seen.part in ("input", "output"),
-        "writable": not is_local and site.seen.part in ("input", "output"),
-        "gradient": not site.seen.is_made,
+        "in_programs": not is_local and can_write,
+        "writable": not is_local and can_write and not site.seen.is_compiled,
+        "gradient": site.has_gradient,
         "vocabulary": site.standard is not None and site.standard.name == "Logits",
     }
     aliases = _aliases(site)
@@ -249,12 +335,14 @@ def describe(site: Site, head_size: int) -> dict[str, Any]:
         aliases = list(dict.fromkeys([*aliases, standard.path]))
         if standard.name == "Embedding":
             row["hidden_state"] = 0
-    return row | {"aliases": [alias for alias in aliases if alias != site.path]}
+    return row | {"aliases": [alias for alias in aliases if alias not in taken]}
 
 
 def _text_of(site: Site) -> str:
     seen = site.seen
     module = f"{_without_number(site)} ({type(seen.module).__name__})"
+    if seen.part == "point":
+        return f"tensor_tracer.point({seen.path!r})" + "; programs cannot write it in compiled code" * seen.is_compiled
     if seen.is_made:
         return f"{TEXTS[seen.part]}; {module}"
     return f"{'attention probabilities' if seen.part == 'scores' else seen.part} of {module}"

@@ -10,18 +10,29 @@ from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.tensor import DTensor
 
 
+_kWanted = "_tensor_tracer_placements"
+
+
 def is_wrapped(tensor: Tensor) -> bool:
     return isinstance(tensor, (DTensor, AsyncCollectiveTensor))
 
 
 def local_of(tensor: Tensor) -> Tensor:
-    """This rank's numbers, detached from the graph if `tensor` is a wrapper. Waits for a collective."""
+    """This rank's numbers, detached from the graph if `tensor` is a wrapper. Waits for a collective. Collective over the
+    tensor's mesh for a gradient whose placements are not those of its activation."""
     with torch.no_grad():
         if isinstance(tensor, DTensor):
-            tensor = tensor.to_local()
+            tensor = tensor.redistribute(placements=getattr(tensor, _kWanted, tensor.placements)).to_local()
         if isinstance(tensor, AsyncCollectiveTensor):
             tensor = tensor.trigger_wait()  # type: ignore[no-untyped-call]
     return tensor
+
+
+def expect_gradient_like(tensor: DTensor) -> None:
+    """Has local_of() return the gradient of this activation in the placements of the activation. A gradient often has
+    others: that of a column-parallel layer's input are partial sums."""
+    placements = tensor.placements
+    tensor.register_hook(lambda gradient: setattr(gradient, _kWanted, placements))  # type: ignore[no-untyped-call]
 
 
 def differentiable_local(tensor: Tensor) -> Tensor:

@@ -8,20 +8,17 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tensor_tracer.connecting import connect
 from tensor_tracer.errors import TensorTracerError
 from tensor_tracer.export.errors import wrong
-from tensor_tracer.export.tensorboard import import_tensorboard
 from tensor_tracer.run import Run
-from tensor_tracer.sinks.follow import Counts, follow
-from tensor_tracer.sinks.otlp import OtlpSink
-from tensor_tracer.sinks.sink import Sink
-from tensor_tracer.sinks.tensorboard import TensorBoardSink
-from tensor_tracer.sinks.wandb import WandbSink
+from tensor_tracer.sinks.follow import CONNECTED, Counts, follow
+from tensor_tracer.sinks.settings import Otlp, Settings, TensorBoard, Wandb
 
 _EPILOG = """
 Sends the scalars of every step, statistics, projections, updates of parameters, and alarms, until the run ends.
@@ -32,6 +29,7 @@ Ctrl-C ends it earlier; the run goes on.
   follow 'http://127.0.0.1:8765/#token=...' --to otlp --endpoint http://127.0.0.1:4318
 """
 _FACTS_SECONDS = 600.0  # how long it waits for a trainer
+_LOOK_SECONDS = 0.1
 
 
 def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
@@ -58,24 +56,29 @@ def _connect(place: str) -> Run:
     return connect(run_dir=place, reconnect=True) if is_folder else connect(place, reconnect=True)
 
 
-def _open_sink(options: argparse.Namespace, run: Run) -> Sink:
-    facts = run.facts or {}
+def _settings(options: argparse.Namespace) -> Settings:
     if options.to == "tensorboard":
-        import_tensorboard()
-        return TensorBoardSink(options.output, str(facts.get("id", "run")))
-    if options.to == "wandb":
-        return WandbSink(options.project, options.name, facts)
-    return OtlpSink(options.endpoint, facts)
+        return TensorBoard(options.output)
+    return Wandb(options.project, options.name) if options.to == "wandb" else Otlp(options.endpoint)
+
+
+def _wait_for_trainer(run: Run, place: str) -> Mapping[str, Any]:
+    """The run's facts. Takes none of its data."""
+    end = time.monotonic() + _FACTS_SECONDS
+    while run.facts is None and not run.has_ended:
+        if time.monotonic() >= end:
+            raise TensorTracerError("timeout", "no trainer has connected in 10 minutes", place, "start the run first")
+        time.sleep(_LOOK_SECONDS)
+    if run.facts is None:
+        raise TensorTracerError("disconnected", "the run has ended before a trainer connected", place)
+    return run.facts
 
 
 def _follow(options: argparse.Namespace) -> str:
     """Returns the line to print."""
     with _connect(options.run) as run:
-        if run.facts is None:  # no trainer has connected
-            next(run.steps(timeout=_FACTS_SECONDS), None)
-        if run.facts is None:
-            raise TensorTracerError("timeout", "no trainer has connected in 10 minutes", options.run, "start the run first")
-        sink = _open_sink(options, run)
+        sink = _settings(options).open(_wait_for_trainer(run, options.run))
+        print(CONNECTED, flush=True)
         counts = Counts()
         with contextlib.closing(sink):
             try:

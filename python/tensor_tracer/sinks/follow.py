@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from tensor_tracer.run import Run
 from tensor_tracer.selection import select
 from tensor_tracer.sinks.sink import Alarm, Origin, Sink
 
+CONNECTED = "connected"  # the line of `follow` that says so
 _WAIT_SECONDS = 0.5
 _PLAN_SECONDS = 0.05  # between two looks for a plan with readings
 _FLUSH_SECONDS = 1.0
@@ -53,9 +55,10 @@ def follow(run: Run, sink: Sink, counts: Counts) -> None:
     alarms. First come the scalars of the last 2,000 steps, the newest record of each series, and the alarms that fire.
     `counts` goes up meanwhile. Raises ConnectionLost if the hub is lost before the run's end."""
     origins, alarms, flush_at = Origins(run), _Alarms(sink, counts), 0.0
-    for alarm in run.alarms():
-        if alarm.get("state") == "firing":
-            alarms.take({"change": "fired", "alarm": alarm, **alarm.get("last", {})})
+    with contextlib.suppress(ConnectionLost):  # the run has ended; its steps wait here
+        for alarm in run.alarms():
+            if alarm.get("state") == "firing":
+                alarms.take({"change": "fired", "alarm": alarm, **alarm.get("last", {})})
     while True:
         is_over = run.has_ended
         for row in run.steps(timeout=0):

@@ -1,0 +1,109 @@
+"""run.watch_optimizer() beside the same numbers, computed by PyTorch from the full parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from attach_scenarios import Options, Training
+from attached_training import batch_of, loss_of
+from forked_ranks import run_ranks
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+from test_attach_safety import environment, options, records
+
+pytestmark = pytest.mark.nightly(suite="attach")
+
+PLAN = {"entries": [{"point": "Updates", "every": 2}]}
+
+
+def whole(x: Tensor) -> Tensor:
+    return (x.full_tensor() if isinstance(x, DTensor) else x).detach().double().clone()
+
+
+def rms(x: Tensor) -> Tensor:
+    return x.square().mean().sqrt()
+
+
+def make_optimizer(kind: str, training: Training) -> torch.optim.Optimizer:
+    weights = training.model.parameters()
+    if kind == "sgd":
+        return torch.optim.SGD(weights, lr=1e-2, momentum=0.9)
+    return torch.optim.AdamW(weights, lr=1e-2, foreach=False)
+
+
+def train(attach: Options, kind: str, wrap: str, optimizer_kind: str) -> tuple[list[float], list[dict[str, Any]], Any]:
+    """Losses, the expected rows of each step by the parameter's name, and the error of a second call."""
+    training = Training(kind, wrap, attach)
+    training.optimizer = make_optimizer(optimizer_kind, training)
+    second = ""
+    if training.run is not None:
+        import tensor_tracer as tt
+
+        training.run.watch_optimizer(training.optimizer)
+        try:
+            training.run.watch_optimizer(training.optimizer)
+        except tt.TensorTracerError as error:
+            second = error.code
+    steps: list[dict[str, Any]] = []
+    named = dict(training.root.named_parameters())
+
+    def take(loss: Tensor) -> None:
+        loss.backward()
+        before = {name: whole(p) for name, p in named.items()}
+        gradients = {name: whole(p.grad) for name, p in named.items() if p.grad is not None}
+        training.optimizer.step()
+        rows = {}
+        for name, p in named.items():
+            w, update = before[name], whole(p) - before[name]
+            g, state = gradients.get(name, torch.zeros_like(w)), training.optimizer.state.get(p, {})
+            row = [torch.tensor(w.numel()), w.norm(), rms(w), g.norm(), rms(g), update.norm(), rms(update),
+                   update.norm() / w.norm()]  # fmt: skip
+            if optimizer_kind == "adamw":
+                first = whole(state["exp_avg"]) if state else torch.zeros_like(w)
+                second_moment = whole(state["exp_avg_sq"]) if state else torch.zeros_like(w)
+                row += [first.norm(), rms(first), second_moment.mean()]
+            rows[name] = [float(number) for number in row]
+        steps.append(rows)
+        training.optimizer.zero_grad()
+        training.losses.append(float(loss.detach()))
+
+    training.take = take  # type: ignore[method-assign]
+    for step in range(1, 6):
+        training.step(step)
+    if training.run is not None:
+        training.run.detach()
+    assert not training.optimizer._optimizer_step_pre_hooks, "a hook of the optimizer is left"
+    return training.losses, steps, second
+
+
+CASES = [
+    pytest.param("plain", "none", 1, "adamw", id="plain", marks=pytest.mark.smoke),
+    pytest.param("plain", "none", 1, "sgd", id="sgd"),
+    pytest.param("plain", "ddp", 2, "adamw", id="ddp"),
+    pytest.param("llama", "fsdp", 2, "adamw", id="fsdp"),
+    pytest.param("llama", "tp", 2, "adamw", id="tp"),
+]
+
+
+@pytest.mark.parametrize(("kind", "wrap", "ranks", "optimizer"), CASES)
+def test_updates_equal_those_of_the_full_parameters(
+    kind: str, wrap: str, ranks: int, optimizer: str, tmp_path: Path
+) -> None:
+    work = kind, wrap, optimizer
+    alone = run_ranks(train, ranks, tmp_path / "alone", None, *work, env=environment(tmp_path / "alone"))
+    attach = options(tmp_path, plan=PLAN)
+    on = run_ranks(train, ranks, tmp_path / "on", attach, *work, env=environment(tmp_path))
+    assert [one[0] for one in on] == [one[0] for one in alone]
+    assert on[0][2] == "invalid_state"
+    found = [one for one in records(tmp_path) if one.point == "Updates"]
+    assert [one.step for one in found] == [2, 4]
+    for record in found:
+        expected = alone[0][1][record.step - 1]
+        assert record.values.shape == (1, len(expected), 11 if optimizer == "adamw" else 8)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            rows = np.array(list(expected.values()))
+            assert np.allclose(record.values[0], rows, rtol=1e-5, atol=1e-30, equal_nan=True), record.step
