@@ -120,6 +120,9 @@ void bind_forward(torch::Library& library) {
           "rows_wanted",
           [](const ForwardPointer& one, std::int64_t site) { return (**one).rows_wanted(site); })
       .def(
+          "window",
+          [](const ForwardPointer& one, std::int64_t site) { return (**one).window(site); })
+      .def(
           "capture_made", [](const ForwardPointer& one, std::int64_t site,
                              const at::Tensor& value) { (**one).capture_made(site, value); })
       .def(
@@ -130,6 +133,7 @@ void bind_forward(torch::Library& library) {
 
 TORCH_LIBRARY(tensor_tracer, library) {
   library.def("to_local(Tensor(a) x) -> Tensor(a)");
+  library.def("call_head(Tensor x, int head, str module) -> Tensor");
   bind_forward(library);
   library.class_<BoundRun>("Run")
       .def(torch::init<const std::string&>())

@@ -29,7 +29,10 @@ at::Tensor ids_and_positions(const at::Tensor& tokens) {
 Forward::Forward(std::shared_ptr<const Places> places, trace::Tracer& tracer,
                  trace::InterventionHooks* hooks, const trace::ForwardScope& scope,
                  const at::Tensor& tokens)
-    : places_(std::move(places)), batch_(tokens.size(0)), pass_(tracer.begin(scope)) {
+    : places_(std::move(places)),
+      batch_(tokens.size(0)),
+      length_(tokens.size(1)),
+      pass_(tracer.begin(scope)) {
   pass_.set_text({tokens, {}});
   if (hooks != nullptr) programs_ = hooks->begin(scope, tokens);
   if (is_idle()) return;
@@ -80,6 +83,11 @@ void Forward::capture(std::int64_t site, const at::Tensor& output, const at::Ten
                          return as_row(to_local(gradient), view, batch);
                        }});
   }
+}
+
+std::vector<std::int64_t> Forward::window(std::int64_t site) const {
+  const trace::TokenWindow wanted = pass_.wanted(site_at(site).place, batch_, length_);
+  return {wanted.rows, wanted.first_token, wanted.end_token};
 }
 
 void Forward::capture_made(std::int64_t site, const at::Tensor& value) {

@@ -55,6 +55,8 @@ class Forward {
   std::int64_t rows_wanted(std::int64_t site) const {
     return pass_.rows_wanted(site_at(site).place, batch_);
   }
+  /// The part of such a value [batch, tokens, …] that entries need: rows, first token, end token.
+  std::vector<std::int64_t> window(std::int64_t site) const;
   /// Captures a value that was computed only for capture, with the dims of its row and the first
   /// rows of the batch.
   void capture_made(std::int64_t site, const at::Tensor& value);
@@ -71,7 +73,7 @@ class Forward {
   }
 
   const std::shared_ptr<const Places> places_;
-  const std::int64_t batch_;
+  const std::int64_t batch_, length_;  // rows and tokens
   trace::Pass pass_;
   std::unique_ptr<trace::InterventionPass> programs_;  // null: no program acts
   std::vector<std::int64_t> wanted_;

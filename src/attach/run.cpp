@@ -1,8 +1,11 @@
 #include "src/attach/run.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 
 #include <algorithm>
+#include <functional>
+#include <string_view>
 #include <vector>
 
 #include "tensor_tracer/base/hash.h"
@@ -33,6 +36,14 @@ at::ScalarType dtype_of(const std::string& name) {
   return name == "float64" ? at::kDouble : at::kFloat;
 }
 
+// The Python side defines this operator.
+std::function<at::Tensor(const at::Tensor&)> call_head(std::int64_t head, std::string_view module) {
+  const auto op = c10::Dispatcher::singleton()
+                      .findSchemaOrThrow("tensor_tracer::call_head", "")
+                      .typed<at::Tensor(const at::Tensor&, std::int64_t, std::string_view)>();
+  return [=](const at::Tensor& x) { return op.call(x, head, module); };
+}
+
 base::Result<json> no_preview(const json&, const trace::FileContents&, std::int64_t) {
   return base::Error{"not_allowed", "a run of another trainer has no previews", "",
                      "apply the program to one step with `steps` in when(...)"};
@@ -57,6 +68,8 @@ void Run::learn(const json& description, const json& plan) {
   places_ = std::make_shared<const Places>(read_places(description.at("places")));
   set_contexts(description.at("step"));
   hooks_ = intervene::make_engine(program_context_, tensor_group_, control_group_);
+  if (const std::int64_t head = description.at("head"); head != 0)
+    hooks_->use_modules({call_head(head, "final_norm"), call_head(head, "output_layer")});
   trace::Plan first = first_plan(plan);
   if (hub_ != nullptr) connect(description.at("facts"), first);
   tracer_.emplace(

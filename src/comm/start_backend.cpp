@@ -11,14 +11,15 @@ namespace {
 struct Entry {
   const char* name;
   const char* library;  // as --distributed-backend names it
-  const char* option;  // of CMake
+  const char* option;   // of CMake
   bool (*is_available)();
   std::unique_ptr<detail::Backend> (*start)(const Launch&, const WorldOptions&);
 };
 
 Entry backend_for(const Launch& launch) {
   if (launch.uses_mpi()) return {"mpi", "mpi", "TT_WITH_MPI", mpi::is_available, mpi::start};
-  if (launch.is_launched()) return {"c10d", "gloo", "TT_WITH_C10D", c10d::is_available, c10d::start};
+  if (launch.is_launched())
+    return {"c10d", "gloo", "TT_WITH_C10D", c10d::is_available, c10d::start};
   return {"local", "", "", local::is_available, local::start};
 }
 

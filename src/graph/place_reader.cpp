@@ -194,9 +194,14 @@ class PlaceReader {
 
   bool check_in_programs() {
     const points::Place& row = rows()[place_.row];
-    return row.in_programs || reading_.fail(reading_.node(chain_[at_]).span,
-                                            written() + " is computed only for the trace plan",
-                                            "compute it here: " + row.formula);
+    if (row.in_programs) return true;
+    const expr::Span span = reading_.node(chain_[at_]).span;
+    if (row.is_rank_local)
+      return reading_.fail(span,
+                           written() + " is known on each rank alone, not how the ranks share it",
+                           "say it with placements= of tensor_tracer.attach()");
+    return reading_.fail(span, written() + " is computed only for the trace plan",
+                         row.formula.empty() ? "" : "compute it here: " + row.formula);
   }
 
   bool read_gradient_and_heads() {

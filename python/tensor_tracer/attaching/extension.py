@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from tensor_tracer.attaching.head import register_head
 from tensor_tracer.attaching.wrappers import register_wrappers
 from tensor_tracer.errors import TensorTracerError
 
@@ -44,6 +45,7 @@ def load_extension() -> Extension:
         message = f"the library does not fit torch {torch.__version__}: {error}"
         raise TensorTracerError("wrong_torch", message, str(found.library), _remedy()) from error
     register_wrappers()
+    register_head()
     return found
 
 

@@ -13,7 +13,8 @@ from torch.utils.hooks import RemovableHandle
 from tensor_tracer.attaching import points
 from tensor_tracer.attaching.attention import AttentionCall, AttentionWatch
 from tensor_tracer.attaching.learning import Member, first_tensor, member_of, replaced
-from tensor_tracer.attaching.table import Site
+from tensor_tracer.attaching.head import Head
+from tensor_tracer.attaching.table import Site, kSequenceFirst
 from tensor_tracer.attaching.wrappers import (
     differentiable_local, expect_gradient_like, is_wrapped, local_of, wrapped_like,
 )  # fmt: skip
@@ -26,11 +27,11 @@ class SiteHooks:
 
     def __init__(
         self, sites: Sequence[Site | None], layers: dict[int, nn.Module], tell: Callable[[str], None],
-        give_up: Callable[[str], None] | None,
+        give_up: Callable[[str], None] | None, head: Head | None = None,
     ) -> None:  # fmt: skip
         self._sites = sites
         self._layers = layers
-        self._tell, self._give_up = tell, give_up
+        self._tell, self._give_up, self._head = tell, give_up, head
         self._reached: set[int] = set()  # sites whose module has run in this pass
         self._installed: tuple[frozenset[int], bool] = (frozenset(), False)
         self._handles: list[RemovableHandle] = []
@@ -56,7 +57,9 @@ class SiteHooks:
         made: dict[nn.Module, dict[str, int]] = {}
         for number in sorted(needed[0]):
             site = self._sites[number]
-            if site is not None and site.seen.is_made:
+            if site is not None and site.lens_of is not None:
+                self._install_lens(number, site.lens_of)
+            elif site is not None and site.seen.is_made:
                 made.setdefault(site.seen.module, {})[site.seen.part] = number
             elif site is not None:
                 self._install(number, site)
@@ -99,6 +102,37 @@ class SiteHooks:
         except Exception as error:  # no error of ours reaches training
             self._failed.update(parts.values())
             self._tell(f"attention is not traced any more: {error}")
+
+    def _install_lens(self, number: int, of: Site) -> None:
+        """`of`: the place that the lens reads."""
+        module, member = of.seen.module, of.seen.member
+        if of.seen.is_output:
+            show = lambda _module, _args, output: self._capture_lens(number, of, member_of(output, member))  # noqa: E731
+            self._handles.append(module.register_forward_hook(show))
+            return
+
+        def before(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            self._capture_lens(number, of, member_of(args if args else kwargs, member))
+
+        self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+
+    def _capture_lens(self, number: int, of: Site, hidden: Tensor) -> None:
+        self._reached.add(number)
+        if self.forward is None or self._head is None or number in self._failed:
+            return
+        try:
+            rows, first, end = self.forward.window(number)
+            if rows == 0:
+                return
+            local = local_of(hidden).detach()
+            local = local.transpose(0, 1) if of.row["view"] == kSequenceFirst else local
+            logits = self._head.lens(local[:rows, first:end])
+            whole = logits.new_zeros(rows, local.shape[1], logits.shape[-1])
+            whole[:, first:end] = logits
+            self.forward.capture_made(number, whole)
+        except Exception as error:  # no error of ours reaches training
+            self._failed.add(number)
+            self._tell(f"the logit lens of {of.at} is not traced any more: {error}")
 
     def _install(self, number: int, site: Site) -> None:
         if site.seen.part == "point":

@@ -19,6 +19,7 @@ from tensor_tracer.attaching import megatron
 from tensor_tracer.attaching.agreement import agree, share
 from tensor_tracer.attaching.extension import called
 from tensor_tracer.attaching.groups import Groups
+from tensor_tracer.attaching.head import Head, offer, with_lenses, withdraw
 from tensor_tracer.attaching.hooks import SiteHooks
 from tensor_tracer.attaching.hub_child import HubChild
 from tensor_tracer.attaching.layouts import Layouts
@@ -79,6 +80,7 @@ class AttachedRun:
         self._sites: list[Site] = []
         self._given_tokens: Tensor | None = None
         self._updates: UpdateWatch | None = None
+        self._head = 0  # the number of the head that programs call; 0: the model has none
         self._step_seen = False  # a step has begun
         self._off = ""  # why the tracer switched itself off
         self._told_once: set[str] = set()
@@ -311,6 +313,7 @@ class AttachedRun:
         if self._learner is not None:
             self._learner.stop()
         native, self._native, self._has_learned = self._native, None, False
+        withdraw(self._head)
         if native is not None:
             native.finish(max(self._step, 0))
             self._groups = self._groups.destroy()
@@ -420,15 +423,18 @@ class AttachedRun:
         warnings = settle_layouts(sites, self._groups.gather(learned)) if ranks > 1 else []
         vocabulary = text_size(self._root)
         places = name_sites(sites, layers, self._names, vocabulary)
-        self._sites, self._batch = sites, batch
+        head = Head.of(places, self._layouts.axis)
+        places = with_lenses(places, head)
+        self._sites, self._batch = [*sites, *(site for site in places if site.lens_of is not None)], batch
         states = [site for site in places if site.name == "HiddenStates"]
         hidden_size = int(states[0].row["features"]) if states else max((s.row["features"] for s in places), default=1)
         shown = batch_of_rank_0  # another replica may have batches of another shape
         model = about.model_facts(self._root, len(layers), hidden_size, shown.tokens, vocabulary, ranks)
         description = self._describe(places, model, shown)
-        called(self._native.learn, json.dumps(description), self._agreed_plan(places))
+        self._head = offer(head) if head is not None else 0
+        called(self._native.learn, json.dumps(description | {"head": self._head}), self._agreed_plan(places))
         hooked = [None, *places, None]  # no module has the tokens, nor the updates
-        self._hooks = SiteHooks(hooked, modules, self._warn, self._switch_off if ranks > 1 else None)
+        self._hooks = SiteHooks(hooked, modules, self._warn, self._switch_off if ranks > 1 else None, head)
         self._layers = LayerList(self._root, layers)
         self._has_learned = True
         self._learned = None

@@ -19,7 +19,7 @@ from tensor_tracer.attaching.layouts import Layout, kPartialGradient, kUnseenGra
 from tensor_tracer.attaching.learning import Seen
 from tensor_tracer.attaching.names import Names, Standard, of_attention, of_model
 
-_kSame, _kSequenceFirst, _kFlat = 0, 1, 2
+kSame, kSequenceFirst, kFlat = 0, 1, 2
 _kFloats = {"torch.float32", "torch.float64", "torch.bfloat16", "torch.float16"}
 
 
@@ -36,6 +36,7 @@ class Site:
     layout: Layout = field(default_factory=Layout)
     row: dict[str, Any] = field(default_factory=dict)
     standard: Standard | None = None
+    lens_of: Site | None = None  # the place whose logit lens it is
 
     @property
     def at(self) -> str:
@@ -153,15 +154,15 @@ def _view_of(seen: Seen, batch: Batch, ranks: int) -> int | None:
     shape, tokens = seen.shape, (batch.tokens, batch.tokens // ranks)
     if len(shape) == 3:
         views = [
-            view for view, rows, sequence in ((_kSame, shape[0], shape[1]), (_kSequenceFirst, shape[1], shape[0]))
+            view for view, rows, sequence in ((kSame, shape[0], shape[1]), (kSequenceFirst, shape[1], shape[0]))
             if rows == batch.rows and sequence in tokens
         ]  # fmt: skip
         prefers_second = batch.is_sequence_first and not (seen.is_output and megatron.is_batch_first(seen.module))
         return views[-1 if prefers_second else 0] if views else None
     if len(shape) == 2 and shape[0] == batch.rows * batch.tokens:
-        return _kFlat if not batch.is_sequence_first or batch.rows == 1 else None  # else [sequence × batch, features]
+        return kFlat if not batch.is_sequence_first or batch.rows == 1 else None  # else [sequence × batch, features]
     is_attention = len(shape) == 4 and shape[0] == batch.rows and shape[2:] == (batch.tokens, batch.tokens)
-    return _kSame if is_attention else None
+    return kSame if is_attention else None
 
 
 def _place(site: Site, view: int, ranks: int) -> None:
@@ -180,7 +181,7 @@ def _place(site: Site, view: int, ranks: int) -> None:
         if sum(sizes) != shape[-1] * ranks:
             site.problem = f"{layout.source} says {sum(sizes)} features, but {ranks} ranks have {shape[-1]} each"
             site.is_claim_wrong = True
-    elif view != _kFlat and dim == (0 if view == _kSequenceFirst else 1):
+    elif view != kFlat and dim == (0 if view == kSequenceFirst else 1):
         row |= {"dim": 1, "segments": [[shape[dim] * ranks, ranks]]}
     else:
         site.problem = f"the layout {layout} is not supported"
@@ -326,7 +327,7 @@ def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
         "in_programs": not is_local and can_write,
         "writable": not is_local and can_write and not site.seen.is_compiled,
         "gradient": site.has_gradient,
-        "vocabulary": site.standard is not None and site.standard.name == "Logits",
+        "vocabulary": site.standard is not None and site.standard.name == "Logits" or site.lens_of is not None,
     }
     aliases = _aliases(site)
     if (standard := site.standard) is not None:
@@ -343,6 +344,8 @@ def _text_of(site: Site) -> str:
     module = f"{_without_number(site)} ({type(seen.module).__name__})"
     if seen.part == "point":
         return f"tensor_tracer.point({seen.path!r})" + "; programs cannot write it in compiled code" * seen.is_compiled
+    if site.lens_of is not None:
+        return f"logit lens: what final norm and output layer give for {site.lens_of.name}; {module}"
     if seen.is_made:
         return f"{TEXTS[seen.part]}; {module}"
     return f"{'attention probabilities' if seen.part == 'scores' else seen.part} of {module}"

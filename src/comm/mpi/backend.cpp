@@ -39,7 +39,8 @@ void check_numbers(const Launch& launch) {
 void check_plug_in(const Launch& launch) {
 #ifdef OPEN_MPI
   if (launch.launcher == "Slurm" && std::getenv("PMIX_RANK") == nullptr)
-    throw CommError("srun started the ranks without PMIx, which Open MPI needs; use srun --mpi=pmix");
+    throw CommError(
+        "srun started the ranks without PMIx, which Open MPI needs; use srun --mpi=pmix");
 #endif
 }
 

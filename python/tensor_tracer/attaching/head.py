@@ -1,0 +1,126 @@
+"""The final norm and the output layer of a model, with the weights as they are: for logit lenses and for programs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.nn.utils.stateless import _reparametrize_module
+
+from tensor_tracer.attaching.layouts import TensorAxis
+from tensor_tracer.attaching.table import Site, kFlat, kSame
+
+# The lens of each of these places, by its name and path.
+_LENSES = {
+    "Embedding": ("LogitLensEmbedding", "embedding.lens"),
+    "ResidualMid": ("LogitLensMid", "mid_lens"),
+    "HiddenStates": ("LogitLens", "lens"),
+}
+
+
+@dataclass(frozen=True)
+class Head:
+    """`is_sharded`: each tensor-parallel rank has its columns of the logits; else each has all of them."""
+
+    norm: nn.Module
+    output: nn.Module
+    logits: Site
+    axis: TensorAxis
+    is_sharded: bool
+
+    @classmethod
+    def of(cls, places: Sequence[Site], axis: TensorAxis) -> Head | None:
+        """None: the model's logits are not the output of a linear layer after a final norm."""
+        norm, logits = (_find(places, name) for name in ("FinalNorm", "Logits"))
+        if norm is None or logits is None or not (norm.seen.is_output and logits.seen.is_output):
+            return None
+        weight, dim = logits.seen.module._parameters.get("weight"), logits.row.get("dim")
+        if weight is None or weight.dim() != 2 or dim not in (None, 2) or not logits.layout.is_known:
+            return None
+        return cls(norm.seen.module, logits.seen.module, logits, axis, dim == 2)
+
+    def final_norm(self, x: Tensor) -> Tensor:
+        """`x`: [..., hidden size], the same on every tensor-parallel rank, as the result."""
+        weights = {name: self._on_rank(one, False) for name, one in self.norm.named_parameters()}
+        with _reparametrize_module(self.norm, weights):  # without the module's hooks, which exchange and trace
+            result: Tensor = self.norm.forward(x)
+        return result
+
+    def output_layer(self, x: Tensor) -> Tensor:
+        """`x`: [..., hidden size] -> [..., vocabulary], or this rank's columns of it."""
+        weight, bias = (self.output._parameters.get(name) for name in ("weight", "bias"))
+        assert weight is not None
+        return nn.functional.linear(
+            x, self._on_rank(weight, self.is_sharded), None if bias is None else self._on_rank(bias, self.is_sharded)
+        )
+
+    def lens(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self.output_layer(self.final_norm(x))
+
+    def _on_rank(self, weight: Tensor, keeps_shard: bool) -> Tensor:
+        """This rank's numbers of a weight; without `keeps_shard` all of them, which is collective over the axis."""
+        if not isinstance(weight, DTensor):
+            return weight
+        number = self.axis.find(weight.device_mesh)
+        if any(isinstance(one, Shard) for index, one in enumerate(weight.placements) if index != number):
+            raise ValueError("FSDP holds a weight of final norm or output layer in parts at this moment")
+        if number is not None and isinstance(weight.placements[number], Shard) and not keeps_shard:
+            weight = weight.redistribute(placements=[Replicate()] * weight.device_mesh.ndim)
+        return weight.to_local()
+
+
+def _find(places: Sequence[Site], name: str) -> Site | None:
+    return next((site for site in places if site.standard is not None and site.standard.name == name), None)
+
+
+def with_lenses(places: Sequence[Site], head: Head | None) -> list[Site]:
+    """The places, and after each that a lens can read, its lens."""
+    found: list[Site] = []
+    for site in places:
+        found.append(site)
+        name = site.standard.name if site.standard is not None else ""
+        is_whole = site.layout.is_known and site.layout.dim is None and site.row["view"] != kFlat
+        if head is None or name not in _LENSES or not is_whole:
+            continue
+        lens_name, path = _LENSES[name]
+        of_logits = {key: head.logits.row[key] for key in ("dims", "features", "dim", "segments") if key in head.logits.row}
+        seen = replace(site.seen, part="lens", is_made=True, aliases=[])
+        row: dict[str, Any] = {"view": kSame} | of_logits
+        found.append(Site(seen, site.layer, path, lens_name, layout=head.logits.layout, row=row, lens_of=site))
+    return found
+
+
+_heads: dict[int, Head] = {}
+_numbers = itertools.count(1)
+
+
+def offer(head: Head) -> int:
+    """The number by which the library calls the head for programs."""
+    number = next(_numbers)
+    _heads[number] = head
+    return number
+
+
+def withdraw(number: int) -> None:
+    _heads.pop(number, None)
+
+
+def register_head() -> None:
+    """Defines the operator by which the library calls final norm and output layer, with their gradients."""
+
+    def call_head(x: Tensor, head: int, module: str) -> Tensor:
+        one = _heads[head]
+        return one.final_norm(x) if module == "final_norm" else one.output_layer(x)
+
+    _library.impl(  # type: ignore[no-untyped-call]
+        "call_head", call_head, "CompositeImplicitAutograd"
+    )
+
+
+_library = torch.library.Library("tensor_tracer", "FRAGMENT")  # type: ignore[no-untyped-call]
