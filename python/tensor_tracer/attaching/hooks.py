@@ -28,9 +28,12 @@ class SiteHooks:
         self._inputs: dict[int, Tensor] = {}  # of layers that programs skip
         self.forward: Any = None  # torch.classes.tensor_tracer.Forward of the pass; None: no pass
 
-    def arm(self, forward: Any) -> None:
-        """Installs what the pass needs. Nothing changes if the pass before needed the same."""
+    def use(self, forward: Any) -> None:
+        """Installs what the pass needs. Nothing changes if the pass before needed the same. None: no pass runs."""
         self.forward = forward
+        if forward is None:
+            self.remove()
+            return
         needed = frozenset(forward.wanted()) - self._failed, bool(forward.has_programs())
         if needed == self._installed:
             return
