@@ -64,11 +64,12 @@ nlohmann::json HubSession::facts() const {
           {"host", base::whereabouts().host}};
 }
 
-void HubSession::connect(nlohmann::json facts, link::HubClientOptions::Check check) {
+void HubSession::connect(nlohmann::json facts, link::HubClientOptions::Check check, int stages) {
   link::HubClientOptions options;
   options.port = hub_.port;
   options.worker_token = hub_.worker_token;
   options.run = std::move(facts);
+  options.stages = static_cast<std::uint64_t>(stages);
   options.check = std::move(check);
   options.is_wanted = hub_takes_traced_;
   options.pause_timeout = pause_timeout_;

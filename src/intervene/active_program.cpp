@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "src/intervene/program_cache.h"
@@ -76,6 +77,10 @@ at::Tensor spelled(const at::Tensor& tokens, const std::string& text) {
 
 }  // namespace
 
+ForwardKind kind_of(const trace::ForwardScope& scope) {
+  return {scope.phase, scope.prompt_set, scope.first_row, scope.stage};
+}
+
 std::string saved_name(const std::string& name, int layer) {
   return std::to_string(layer) + "@" + name;
 }
@@ -136,6 +141,21 @@ bool ActiveProgram::is_due(const trace::ForwardScope& scope, const graph::Model&
   return scope.phase == trace::Phase::kTrain ? when.in_train : when.in_eval;
 }
 
+bool ActiveProgram::acts_at(int stage) const {
+  return std::ranges::any_of(
+      stages,
+      [stage](const std::vector<int>& of_layer) {
+        return std::ranges::find(of_layer, stage) != of_layer.end();
+      });
+}
+
+int ActiveProgram::first_stage() const {
+  int first = std::numeric_limits<int>::max();
+  for (const std::vector<int>& of_layer : stages)
+    for (const int stage : of_layer) first = std::min(first, stage);
+  return first;
+}
+
 std::shared_ptr<const StepValues> ActiveProgram::values_of_step(std::int64_t number) {
   if (step_values != nullptr && step_values->step == number) return step_values;
   auto values = std::make_shared<StepValues>();
@@ -157,10 +177,11 @@ std::shared_ptr<const StepValues> ActiveProgram::values_of_step(std::int64_t num
   return step_values;
 }
 
-void ActiveProgram::count_identity(const StepValues& values) {
+void ActiveProgram::count_identity(const StepValues& values, int stage) {
   for (std::size_t i = 0; i < values.is_identity.size(); ++i) {
     const std::size_t times = says_layer[i] ? layers.size() : 1;
-    if (values.is_identity[i]) counts.identity += static_cast<std::int64_t>(times);
+    for (std::size_t layer = 0; values.is_identity[i] && layer < times; ++layer)
+      if (stages[layer][i] == stage) ++counts.identity;
   }
 }
 

@@ -43,8 +43,9 @@ struct Change {
   double change = 0.0;
 };
 
-/// Key of saved values: the kind of forward and the rows that made them.
-using ForwardKind = std::tuple<trace::Phase, std::uint32_t, std::int64_t>;
+/// Key of saved values: the kind of forward, and the rows and the pipeline stage that made them.
+using ForwardKind = std::tuple<trace::Phase, std::uint32_t, std::int64_t, int>;
+ForwardKind kind_of(const trace::ForwardScope& scope);
 
 /// The key of one saved value; layer 0: the save does not use `layer`.
 std::string saved_name(const std::string& name, int layer);
@@ -80,6 +81,7 @@ struct ActiveProgram : ProgramSettings {
   const std::vector<bool>& says_layer = compiled->says_layer;
   const std::vector<int>& layers = compiled->layers;
   const std::set<std::string>& read_back = compiled->read_back;
+  const EffectStages& stages = compiled->stages;
 
   bool is_preview = false;  // acts in every forward, and sums its changes
 
@@ -98,8 +100,12 @@ struct ActiveProgram : ProgramSettings {
   base::Status set_targets(const nlohmann::json& given);
   /// True if the program's `when` names this forward.
   bool is_due(const trace::ForwardScope& scope, const graph::Model& model) const;
+  /// True if some effect runs at this virtual pipeline stage.
+  bool acts_at(int stage) const;
+  /// The first stage at which an effect runs.
+  int first_stage() const;
   std::shared_ptr<const StepValues> values_of_step(std::int64_t number);
-  void count_identity(const StepValues& values);
+  void count_identity(const StepValues& values, int stage);
   /// Compiles on demand. Keeps a limited number of shapes and removes the oldest.
   std::shared_ptr<const Specialization> specialization_for(const Shape& shape,
                                                            const Context& context);

@@ -89,6 +89,9 @@ base::Result<std::shared_ptr<const CompiledProgram>> compile_program(const nlohm
   compiled->source = source_of(program);
   compiled->program = std::move(read).value();
   compiled->layers = layers_of(compiled->program);
+  auto stages = find_stages(compiled->program, compiled->layers, context.places());
+  if (!stages) return stages.error();
+  compiled->stages = std::move(stages).value();
   compiled->shape = {context.micro_batch_size, context.seq_length};
   compiled->specialization =
       specialize(compiled->program, compiled->layers, compiled->shape, context, compiled->contents);

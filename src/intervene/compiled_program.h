@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/intervene/specialization.h"
+#include "src/intervene/stages.h"
 
 namespace tt::intervene {
 
@@ -28,9 +29,10 @@ std::shared_ptr<const Specialization> specialize(const graph::Program& program,
 struct CompiledProgram {
   std::string source;  // JSON of the requested text or graph
   graph::Program program;
-  nlohmann::json form;              // as "intervention.check" describes it
-  std::vector<bool> says_layer;     // by effect: its line or its values use `layer`
-  std::vector<int> layers;          // the compiled layers, as layers_of()
+  nlohmann::json form;           // as "intervention.check" describes it
+  std::vector<bool> says_layer;  // by effect: its line or its values use `layer`
+  std::vector<int> layers;       // the compiled layers, as layers_of()
+  EffectStages stages;
   std::set<std::string> read_back;  // saves that saved() reads; only these are kept
   Shape shape;                      // of a training forward
   std::shared_ptr<const Specialization> specialization;

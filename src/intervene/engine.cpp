@@ -59,7 +59,7 @@ class Engine final : public trace::InterventionHooks {
     std::unique_ptr<EnginePass> pass;
     const bool is_rehearsal = preview_ != nullptr || !prompted_.empty();
     const auto add = [&](const std::shared_ptr<ActiveProgram>& program) {
-      if (!program->is_due(scope, context_.model)) return;
+      if (!program->acts_at(scope.stage) || !program->is_due(scope, context_.model)) return;
       if (preview_ == nullptr) program->counts.was_due = true;
       const auto specialization =
           agree_on_specialization(*program, {tokens.size(0), tokens.size(1)}, context_, tensor_);

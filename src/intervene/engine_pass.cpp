@@ -23,16 +23,28 @@ void EnginePass::add(std::shared_ptr<ActiveProgram> program,
                      const std::shared_ptr<const Specialization>& specialization) {
   const at::Tensor selected = program->selected(env_.scope, env_.tokens);
   auto values = program->values_of_step(env_.scope.step);
-  if (env_.is_preview == program->is_preview) program->count_identity(*values);
+  const int stage = env_.scope.stage;
+  if (env_.is_preview == program->is_preview) program->count_identity(*values, stage);
   plan_key_.insert(plan_key_.end(), values->is_identity.begin(), values->is_identity.end());
   plan_key_.push_back(reinterpret_cast<std::uintptr_t>(specialization.get()));
+  plan_key_.push_back(static_cast<std::uint64_t>(stage));
   ProgramPass& pass = programs_.emplace_back(ProgramPass{std::move(program), std::move(values)});
+  pass.has_acted = stage != pass.program->first_stage();  // which counts the forward
   for (std::size_t i = 0; i < specialization->layers.size(); ++i) {
     entries_.push_back({&pass.program->program, programs_.size() - 1, specialization,
-                        &specialization->layers[i],
-                        i == 0 ? &pass.values->is_identity : &pass.values->is_done});
+                        &specialization->layers[i], left_out(pass, i)});
     runs_.emplace_back(pass, specialization, i, selected, env_);
   }
+}
+
+// The effects that are not executed in this pass for the program's i-th layer.
+const std::vector<bool>* EnginePass::left_out(ProgramPass& pass, std::size_t i) const {
+  const std::vector<bool>* of_step = i == 0 ? &pass.values->is_identity : &pass.values->is_done;
+  if (env_.context.places().num_stages() == 1) return of_step;
+  std::vector<bool>& all = pass.left_out.emplace_back(*of_step);
+  for (std::size_t effect = 0; effect < all.size(); ++effect)
+    if (pass.program->stages[i][effect] != env_.scope.stage) all[effect] = true;
+  return &all;
 }
 
 void EnginePass::start(std::shared_ptr<const ExecutionPlan> plan) {
@@ -121,9 +133,7 @@ void EnginePass::end() {
   runs_.clear();
   std::vector<std::shared_ptr<ActiveProgram>> programs;
   for (ProgramPass& pass : programs_) {
-    const trace::ForwardScope& scope = env_.scope;
-    if (!env_.is_preview)
-      pass.program->kept[{scope.phase, scope.prompt_set, scope.first_row}] = std::move(pass.saves);
+    if (!env_.is_preview) pass.program->kept[kind_of(env_.scope)] = std::move(pass.saves);
     programs.push_back(std::move(pass.program));
   }
   programs_.clear();

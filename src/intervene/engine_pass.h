@@ -35,6 +35,7 @@ class EnginePass final : public trace::InterventionPass {
   void end() override;
 
  private:
+  const std::vector<bool>* left_out(ProgramPass& pass, std::size_t i) const;
   at::Tensor act(std::span<const Action> actions, at::Tensor now);
   at::Tensor act(const Action& action, const at::Tensor& now);
   void watch_gradient(const at::Tensor& value, std::size_t key);

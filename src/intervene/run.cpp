@@ -88,8 +88,7 @@ const at::Tensor& Run::tensor_of(Slot& slot, bool is_local) const {
 }
 
 at::Tensor Run::saved_of(const std::string& name) const {
-  const trace::ForwardScope& scope = env_.scope;
-  const auto kept = program_.kept.find({scope.phase, scope.prompt_set, scope.first_row});
+  const auto kept = program_.kept.find(kind_of(env_.scope));
   if (kept == program_.kept.end()) return {};
   auto found = kept->second.find(saved_name(name, layer_.layer));
   if (found == kept->second.end()) found = kept->second.find(saved_name(name, 0));

@@ -2,8 +2,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <deque>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "src/intervene/active_program.h"
@@ -36,6 +39,7 @@ struct ProgramPass {
   std::shared_ptr<const StepValues> values;
   std::map<std::string, at::Tensor> saves = {};
   bool has_acted = false;
+  std::deque<std::vector<bool>> left_out = {};  // of a run with stages: by layer, then by effect
 };
 
 /// One program for one `layer` in one pass, with the values so far. Failures are counted; the pass

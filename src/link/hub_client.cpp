@@ -25,11 +25,13 @@ class HubClient::Impl {
  public:
   explicit Impl(HubClientOptions options)
       : channel(options.queue_bytes, options.pause_timeout),
-        rank_(options.rank),
+        identity_({{"rank", options.rank}}),
         run_(std::move(options.run)),
         connection_(io_, channel, options.port, std::move(options.worker_token),
                     [this] { return opening(); }),
         check_(std::move(options.check)) {
+    if (options.stages > 1)
+      identity_.update({{"stage", options.stage}, {"stages", options.stages}});
     channel.set_demand(0, options.is_wanted, {});
     if (check_) {
       channel.expect_checks();
@@ -125,14 +127,14 @@ class HubClient::Impl {
     nlohmann::json hello = {{"versions", {protocol::kProtocolVersion}},
                             {"role", "worker"},
                             {"client", "tensor-tracer"},
-                            {"rank", rank_},
                             {"run", run_}};
+    hello.update(identity_);
     std::vector<std::string> messages = {protocol::encode_request(1, "hello", std::move(hello))};
     if (!last_state_.empty()) messages.push_back(last_state_);
     return messages;
   }
 
-  const std::uint64_t rank_;
+  nlohmann::json identity_;  // members of hello: rank, and of a run with stages the stage
   std::mutex finish_mutex_;
   std::mutex mutex_;
   nlohmann::json run_;      // guarded by mutex_

@@ -11,16 +11,25 @@ namespace tt::points {
 PlaceTableBuilder::PlaceTableBuilder(int num_layers, Forward forward, std::uint16_t first_number)
     : forward_(std::move(forward)), next_number_(first_number) {
   table_.num_layers_ = num_layers;
+  table_.stage_of_layer_.assign(static_cast<std::size_t>(num_layers) + 1, 0);
+}
+
+void PlaceTableBuilder::begin_stage(int stage) {
+  TT_CHECK(stage_ <= stage, "stage " + std::to_string(stage));
+  stage_ = stage;
+  table_.num_stages_ = stage + 1;
 }
 
 void PlaceTableBuilder::begin_layer(int layer) {
   TT_CHECK(layer_ < layer && layer <= table_.num_layers_, "layer " + std::to_string(layer));
   layer_ = layer;
+  table_.stage_of_layer_[static_cast<std::size_t>(layer)] = stage_;
 }
 
 void PlaceTableBuilder::complete(Place& place) const {
   if (place.name.empty()) place.name = place.path;
   place.first_layer = place.last_layer = layer_;
+  if (place.stage != kEveryStage) place.stage = stage_;
   if (place.dtype.empty()) place.dtype = place.holds_integers() ? "int64" : forward_.activations;
   if (place.is_weight) {
     place.dims.clear();

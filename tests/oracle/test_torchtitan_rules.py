@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 from tensor_tracer.attaching import torchtitan
-from tensor_tracer.attaching.facts import model_facts
+from tensor_tracer.attaching.facts import known_of
 from tensor_tracer.attaching.layouts import Layout, kUnknown
 from tensor_tracer.attaching.learning import Seen
 from tensor_tracer.attaching.plans import expand
-from tensor_tracer.attaching.table import Batch, Learned, make_sites, settle_layouts
+from tensor_tracer.attaching.table import Batch, Learned, make_sites, settle_layouts, share_gradient_problems
 from tensor_tracer.errors import TensorTracerError
 from tensor_tracer.torchtitan import attach
 from torch import nn
@@ -74,7 +74,7 @@ def test_the_group_is_that_of_an_embedding() -> None:
     half.out_features = 16
     model = nn.ModuleList([shared(half, weight=0)])
     assert [tuple(part.shape) for part in torchtitan.parts_of(model)] == [(8, 4)]
-    assert model_facts(model, 1, 4, 8, 16, ranks=2)["parameters"] == 2 * 8 * 4 + 8  # the bias is on every rank
+    assert known_of(model, ranks=2).parameters == 2 * 8 * 4 + 8  # the bias is on every rank
     with pytest.raises(TensorTracerError) as refused:
         torchtitan.tensor_group(model)
     assert refused.value.where == "tensor_parallel_group"
@@ -120,6 +120,7 @@ def test_gradients_that_are_sums_are_found_in_the_first_step(layout: Layout, has
     sites = make_sites([of(0, WHOLE), of(1, layout)], layers, Batch(2, 8), 2)
     if layout.is_known and layout.dim is None:
         assert settle_layouts(sites, [[learned(7), learned(bits)] for bits in hashes]) == []
+        share_gradient_problems(sites)
         assert [site.layout.gradient_problem for site in sites] == [problem, problem]  # a place is the same in all layers
     single = make_sites([of(0, layout)], layers, Batch(2, 8), 2)
     assert settle_layouts(single, [[learned(bits)] for bits in hashes]) == []

@@ -35,9 +35,9 @@ class HubSession {
   std::uint64_t run_id() const { return std::stoull(id_, nullptr, 16); }
   const link::HubInfo& info() const { return hub_; }
 
-  /// Connects to the hub with all facts of the run. `check` (see link::HubClientOptions) may be
-  /// called until finish().
-  void connect(nlohmann::json facts, link::HubClientOptions::Check check);
+  /// Connects to the hub with all facts of the run, as the leader of the first of `stages` pipeline
+  /// stages. `check` (see link::HubClientOptions) may be called until finish().
+  void connect(nlohmann::json facts, link::HubClientOptions::Check check, int stages = 1);
   bool is_connected() const { return client_ != nullptr; }
   /// REQUIRES: connect().
   link::HubClient& client() { return *client_; }

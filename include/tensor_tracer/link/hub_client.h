@@ -19,6 +19,8 @@ struct HubClientOptions {
   std::string worker_token;  // HubInfo::worker_token
   nlohmann::json run;        // "The run's facts" of docs/protocol.md
   std::uint64_t rank = 0;    // global; requests reach rank 0 only
+  std::uint64_t stage = 0;   // the pipeline stage that this rank leads
+  std::uint64_t stages = 1;  // of the run
   /// Bytes that may wait for the hub. Above this limit the oldest records, and the oldest `saved`
   /// and `applied` events, are dropped and counted.
   std::size_t queue_bytes = std::size_t{64} << 20U;

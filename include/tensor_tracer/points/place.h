@@ -29,6 +29,9 @@ struct Place {
   std::uint16_t number = 0;  // in records and facts ("flag"); unique in the run
   int first_layer = 0;       // from 1; 0 and 0: outside the layers
   int last_layer = 0;
+  /// Of a row outside the layers: the virtual pipeline stage that computes it. For rows in layers,
+  /// see PlaceTable::stage_of().
+  int stage = 0;
   std::vector<std::int64_t> shape = {};  // logical, of one training micro-batch; a weight sets it
   std::string dtype = {};                // PyTorch's name: "float32", "bfloat16", "int64"
 
@@ -80,6 +83,9 @@ struct Place {
   /// "layers[n].attention.qkv", or outside the layers only the path.
   std::string full_path() const { return in_layers() ? "layers[n]." + path : path; }
 };
+
+/// The stage of a value that every pipeline stage has.
+inline constexpr int kEveryStage = -1;
 
 /// A place at one layer; the code of the model uses it to name places. The default value names no
 /// place.

@@ -35,6 +35,14 @@ class PlaceTable {
   PlaceKey key(std::string_view name_or_path, int layer) const {
     return key(find(name_or_path).value(), layer);
   }
+  /// Virtual pipeline stages, numbered from 0 in the order of the forward. 1: no pipeline.
+  int num_stages() const { return num_stages_; }
+  /// The stage that computes the place; kEveryStage: each stage has the value. `layer` is ignored
+  /// outside the layers.
+  int stage_of(std::size_t row, int layer) const {
+    return rows_[row].in_layers() ? stage_of_layer_[static_cast<std::size_t>(layer)]
+                                  : rows_[row].stage;
+  }
   std::size_t num_keys() const {
     return rows_.size() * (static_cast<std::size_t>(num_layers_) + 1);
   }
@@ -64,8 +72,10 @@ class PlaceTable {
   friend class PlaceTableBuilder;
   std::vector<Place> rows_;
   int num_layers_ = 0;
-  std::size_t layer_input_ = 0;   // of the first layer
-  std::size_t layer_output_ = 0;  // and of the input of the next layer
+  int num_stages_ = 1;
+  std::vector<int> stage_of_layer_;  // by layer number; 0 outside the layers
+  std::size_t layer_input_ = 0;      // of the first layer
+  std::size_t layer_output_ = 0;     // and of the input of the next layer
   std::vector<std::string> layer_input_paths_;
   std::map<std::string, PlaceKey, std::less<>> outer_aliases_;
 };

@@ -29,6 +29,9 @@ class PlaceTableBuilder {
   PlaceTableBuilder(int num_layers, Forward forward, std::uint16_t first_number = kFirstNumber);
   static constexpr std::uint16_t kFirstNumber = 16;  // smaller numbers are legacy flags
 
+  /// The layers and rows added after this call belong to this virtual pipeline stage; before the
+  /// first call, to stage 0. A row outside the layers keeps the stage kEveryStage if it has it.
+  void begin_stage(int stage);
   /// The rows added after this call belong to this layer. REQUIRES: layers come in ascending order.
   void begin_layer(int layer);
   void end_layers() { layer_ = 0; }
@@ -50,6 +53,7 @@ class PlaceTableBuilder {
   PlaceTable table_;
   const Forward forward_;
   std::uint16_t next_number_;
+  int stage_ = 0;
   int layer_ = 0;
 };
 

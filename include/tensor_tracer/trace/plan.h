@@ -29,6 +29,7 @@ struct ForwardScope {
   std::uint32_t prompt_set = 0;  // 0: the run's own data
   std::int64_t batch = 0;        // of an evaluation, from 0
   bool recomputes = false;       // layers run again in the backward pass
+  int stage = 0;                 // the virtual pipeline stage whose places this pass reaches
 };
 
 /// Limits of a plan and of its expressions; each limit has a test.

@@ -16,16 +16,15 @@ from torch import nn
 from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.placement_types import Placement
 
-from tensor_tracer.attaching import facts as about
 from tensor_tracer.attaching import megatron, torchtitan
 from tensor_tracer.attaching.agreement import agree
 from tensor_tracer.attaching.extension import Extension, called, load_extension
 from tensor_tracer.attaching.groups import Groups, make_groups, world
 from tensor_tracer.attaching.layouts import Layouts, TensorAxis, check_overrides
-from tensor_tracer.attaching.learning import is_compiled
 from tensor_tracer.attaching.names import Names
+from tensor_tracer.attaching.parts import Part, find_parts, number_parts, pipeline_group
 from tensor_tracer.attaching.points import point
-from tensor_tracer.attaching.run import AttachedRun, RunStopped, is_attached, remember
+from tensor_tracer.attaching.run import AttachedRun, RunStopped, is_attached
 from tensor_tracer.errors import TensorTracerError
 from tensor_tracer.sinks.settings import Settings, check_sinks
 
@@ -33,16 +32,18 @@ __all__ = ["AttachedRun", "Replicate", "RunStopped", "Shard", "attach", "point"]
 
 
 def attach(
-    model: nn.Module | Sequence[nn.Module], port: int | None = 8765, *, plan: str | Path | Mapping[str, Any] | None = None,
+    model: Any, port: int | None = 8765, *, plan: str | Path | Mapping[str, Any] | None = None,
     names: str | Mapping[str, str] | None = None, placements: Mapping[str, Any] | None = None,
     tensor_parallel_group: Any = None, tensor_parallel_axis: Sequence[str] = ("tp", "tensor", "tensor_parallel"),
-    record: str | Path | None = None, vectors: str | Path | None = None, first_step: int = 1, run_name: str = "",
-    run_dir: str | Path = "", auth: str = "token", tokenizer: str = "ids", trainer: str = "PyTorch",
-    sinks: Sequence[str | Settings] = (),
+    pipeline_parallel_group: Any = None, record: str | Path | None = None, vectors: str | Path | None = None,
+    first_step: int = 1, run_name: str = "", run_dir: str | Path = "", auth: str = "token", tokenizer: str = "ids",
+    trainer: str = "PyTorch", sinks: Sequence[str | Settings] = (),
 ) -> AttachedRun:  # fmt: skip
     """Attaches the tracer to a model and serves its page on `port` (0: the next free one; None: no page).
 
-    `model`: the model that the trainer calls, also inside DistributedDataParallel. `plan`: what is traced from
+    `model`: the model that the trainer calls, also inside DistributedDataParallel. With pipeline parallelism, this
+    rank's stages: the PipelineStage objects of torch.distributed.pipelining, or the modules, in a list if there are
+    several; then `pipeline_parallel_group` is the group, in the order of the stages. `plan`: what is traced from
     step first_step + 1 on, a JSON file or its content; without it, the default plan. `names`: whose module paths
     get the standard names of docs/attach.md, "hf", "megatron" or "torchtitan" (default: all), or names of your own,
     by path: {"layers[n].mlp.gate_proj.output": "Gate"}. `placements`: how tensor-parallel ranks share
@@ -55,17 +56,17 @@ def attach(
     """
     check_sinks(sinks)
     prepared = _prepare(model, plan, names, placements, tensor_parallel_axis, first_step)
-    root, axis = prepared.root, prepared.axis
-    groups = make_groups(root, axis, tensor_parallel_group)
+    parts, axis = prepared.parts, prepared.axis
+    whole = nn.ModuleList(part.root for part in parts)
+    groups = make_groups(whole, axis, tensor_parallel_group, pipeline_group(parts, pipeline_parallel_group))
     settings = groups.settings() | {"first_step": first_step, "vectors": str(vectors or "") if groups.rank == 0 else ""}
     if groups.rank == 0 and (port is not None or record is not None or sinks):
         settings["hub"] = _hub_settings(prepared.extension, port, record, run_name, run_dir, auth)
-    native = _start(torch.classes.tensor_tracer.Run, settings, groups)
+    native, stages = _start(settings, groups, parts)
     layouts = Layouts(len(groups.tensor_ranks), prepared.overrides, axis, [megatron.rule_for, torchtitan.rule_for])
     told = {"trainer": trainer, "tokenizer": tokenizer}
-    run = AttachedRun(root, native, groups, layouts, prepared.plan, prepared.names, first_step, told)
+    run = AttachedRun(stages, native, groups, layouts, prepared.plan, prepared.names, first_step, told)
     run.follow(sinks)
-    remember(root, run)
     atexit.register(_finish, run)
     _print_address(run)
     return run
@@ -75,7 +76,7 @@ def attach(
 class _Prepared:
     """What this rank alone has checked."""
 
-    root: nn.Module
+    parts: list[Part]
     axis: TensorAxis
     overrides: dict[str, Placement]
     plan: Any
@@ -102,18 +103,21 @@ def _prepare(
 
 
 def _check(model: Any, plan: Any, names: Any, placements: Any, axis: Sequence[str]) -> _Prepared:
-    root = _check_model(model)
+    parts = _find_parts(model)
     # Rank 0 alone reads plans: the others may have no such file.
     text = _read_plan(plan) if world() is None or dist.get_rank() == 0 else None
     overrides = check_overrides(placements or {})
-    return _Prepared(root, TensorAxis.of(root, axis), overrides, text, Names(names), load_extension())
+    whole = nn.ModuleList(part.root for part in parts)
+    return _Prepared(parts, TensorAxis.of(whole, axis), overrides, text, Names(names), load_extension())
 
 
-def _start(make: Any, settings: dict[str, Any], groups: Groups) -> Any:
-    """A failure of one rank, such as a port in use, is the error of every rank. Collective over all ranks."""
-    native, problem = None, None
+def _start(settings: dict[str, Any], groups: Groups, parts: Sequence[Part]) -> tuple[Any, dict[int, Part]]:
+    """The library's run, and the parts by their stage. A failure of one rank, such as a port in use, is the error of
+    every rank. Collective over all ranks."""
+    native, stages, problem = None, {}, None
     try:
-        native = called(make, json.dumps(settings))
+        stages = number_parts(parts, groups)
+        native = called(torch.classes.tensor_tracer.Run, json.dumps(settings))
     except Exception as error:
         problem = error
     try:
@@ -122,27 +126,14 @@ def _start(make: Any, settings: dict[str, Any], groups: Groups) -> Any:
         native = None
         groups.destroy()
         raise
-    return native
+    return native, stages
 
 
-def _check_model(model: nn.Module | Sequence[nn.Module]) -> nn.Module:
-    if isinstance(model, (list, tuple)) and len(model) == 1:
-        model = model[0]  # as Megatron-LM passes its model
-    if not isinstance(model, nn.Module):
-        message = f"{type(model).__name__} is not a torch.nn.Module"
-        raise TensorTracerError("invalid_argument", message, "model", "give the model that the trainer calls")
-    root = about.unwrapped(model)
-    if is_compiled(root):
-        raise TensorTracerError(
-            "compiled", "the whole model is compiled, and compiled code calls no hooks of modules", "model",
-            "compile its layers instead, or do not compile it while you watch",
-        )  # fmt: skip
-    if is_attached(root):
+def _find_parts(model: Any) -> list[Part]:
+    parts = find_parts(model)
+    if any(is_attached(part.root) for part in parts):
         raise TensorTracerError("already_attached", "the model has a tracer", "model", "detach the earlier run first")
-    if any(parameter.is_meta for parameter in root.parameters()):
-        message = "the model is on the meta device: it has no numbers yet"
-        raise TensorTracerError("invalid_argument", message, "model", "attach after the weights were made")
-    return root
+    return parts
 
 
 def _read_plan(plan: str | Path | Mapping[str, Any] | None) -> Any:

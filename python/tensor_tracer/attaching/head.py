@@ -35,9 +35,11 @@ class Head:
 
     @classmethod
     def of(cls, places: Sequence[Site], axis: TensorAxis) -> Head | None:
-        """None: the model's logits are not the output of a linear layer after a final norm."""
+        """None: the model's logits are not the output of a linear layer after a final norm, or another rank has these."""
         norm, logits = (_find(places, name) for name in ("FinalNorm", "Logits"))
         if norm is None or logits is None or not (norm.seen.is_output and logits.seen.is_output):
+            return None
+        if norm.stage != logits.stage:
             return None
         weight, dim = logits.seen.module._parameters.get("weight"), logits.row.get("dim")
         if weight is None or weight.dim() != 2 or dim not in (None, 2) or not logits.layout.is_known:
@@ -79,20 +81,24 @@ def _find(places: Sequence[Site], name: str) -> Site | None:
     return next((site for site in places if site.standard is not None and site.standard.name == name), None)
 
 
-def with_lenses(places: Sequence[Site], head: Head | None) -> list[Site]:
-    """The places, and after each that a lens can read, its lens."""
+def with_lenses(places: Sequence[Site], has_head: bool) -> list[Site]:
+    """The places, and after each that a lens can read, its lens. `has_head`: a rank of this pipeline has a Head. Its
+    stage alone has lenses, because they need the weights."""
+    logits = _find(places, "Logits") if has_head else None
     found: list[Site] = []
     for site in places:
         found.append(site)
         name = site.standard.name if site.standard is not None else ""
         is_whole = site.layout.is_known and site.layout.dim is None and site.row["view"] != kFlat
-        if head is None or name not in _LENSES or not is_whole:
+        if logits is None or site.stage != logits.stage or name not in _LENSES or not is_whole:
             continue
         lens_name, path = _LENSES[name]
-        of_logits = {key: head.logits.row[key] for key in ("dims", "features", "dim", "segments") if key in head.logits.row}
+        of_logits = {key: logits.row[key] for key in ("dims", "features", "dim", "segments") if key in logits.row}
         seen = replace(site.seen, part="lens", is_made=True, aliases=[])
         row: dict[str, Any] = {"view": kSame} | of_logits
-        found.append(Site(seen, site.layer, path, lens_name, layout=head.logits.layout, row=row, lens_of=site))
+        found.append(Site(
+            seen, site.layer, path, site.kind, site.stage, name=lens_name, layout=logits.layout, row=row, lens_of=site,
+        ))  # fmt: skip
     return found
 
 

@@ -38,13 +38,16 @@ class SiteHooks:
         self._failed: set[int] = set()
         self._inputs: dict[int, Tensor] = {}  # of layers that programs skip
         self._points: dict[str, int] = {}  # sites of tensor_tracer.point(), by its name
-        self._leaves: dict[int, Tensor] = {}  # of this pass: values that compiled code gave, by their numbers
+        self._leaves: dict[int, tuple[Any, Tensor]] = {}  # passes and values that compiled code gave, by their numbers
         self.forward: Any = None  # torch.classes.tensor_tracer.Forward of the pass; None: no pass
 
-    def arm(self, forward: Any) -> None:
-        """Installs what the pass needs. Nothing changes if the pass before needed the same."""
+    def use(self, forward: Any) -> None:
+        """Installs what the pass needs. Nothing changes if the pass before needed the same. None: no pass runs."""
         self.forward = forward
         self._reached.clear()
+        if forward is None:
+            self.remove()
+            return
         needed = frozenset(forward.wanted()) - self._failed, bool(forward.has_programs())
         if needed == self._installed:
             return
@@ -74,9 +77,13 @@ class SiteHooks:
         points.unwatch(self)
         self._installed = frozenset(), False
 
-    def end_pass(self) -> None:
+    def rest(self) -> None:
+        """No pass runs in the modules at this moment."""
         self.forward = None
-        self._leaves.clear()
+
+    def end_pass(self, forward: Any) -> None:
+        """The pass is over."""
+        self._leaves = {number: leaf for number, leaf in self._leaves.items() if leaf[0] is not forward}
 
     def missing(self) -> list[str]:
         """The sites that a pass needed and whose modules did not run in it, by the paths of their places."""
@@ -162,14 +169,14 @@ class SiteHooks:
         if number is None or self.forward is None:
             return None
         if is_compiled:
-            self._leaves[tensor.tensor_tracer_number] = tensor  # type: ignore[attr-defined]
+            self._leaves[tensor.tensor_tracer_number] = self.forward, tensor  # type: ignore[attr-defined]
         changed: Tensor | None = self._pass_through(number, tensor, None)
         return tensor if changed is None else changed
 
     def at_gradient(self, number: int, gradient: Tensor) -> None:
         leaf = self._leaves.pop(number, None)
         if leaf is not None:
-            torch.autograd.backward([leaf], [gradient])
+            torch.autograd.backward([leaf[1]], [gradient])
 
     def _pass_through(self, number: int, value: Any, member: Member) -> Any:
         """Lets programs change the tensor and captures it. Returns the changed value; None: unchanged."""
@@ -240,8 +247,8 @@ def _check_part(site: Site | None, tensor: Tensor) -> None:
 
 
 class _Skipped(torch.autograd.Function):
-    """The input of a layer instead of what it has computed. The layer's parameters get gradients of 0: without any,
-    DistributedDataParallel would wait for them."""
+    """The input of a layer instead of what it has computed. The layer's parameters get gradients of 0, as in our
+    own trainer: without any, an optimizer would leave them out."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, computed: Tensor) -> Tensor:

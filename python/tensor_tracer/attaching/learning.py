@@ -38,6 +38,7 @@ class Seen:
     layout: Layout
     bits: int  # a hash of this rank's numbers; 0: not asked
     is_constant: bool
+    is_received: bool = False  # from the pipeline stage before
     is_gradient_watched: bool = False
     gradient_bits: int | None = None  # of the gradient; None: it was not seen, or all its numbers are the same
     aliases: list[str] = field(default_factory=list)  # other names of the same tensor
@@ -69,6 +70,7 @@ class Learner:
         self.seen: list[Seen] = []
         self.failures: list[str] = []
         self.tokens: Tensor | None = None
+        self._received: Tensor | None = None
         self._of_tensor: dict[int, tuple[weakref.ref[Tensor], Seen]] = {}
         self._of_memory: dict[Any, list[tuple[weakref.ref[Tensor], Seen]]] = {}
         self._calls: dict[str, int] = {}
@@ -77,8 +79,9 @@ class Learner:
         self._open: list[tuple[str, nn.Module]] = []  # the modules that run now
         self._attention = AttentionWatch(self._see_attention)
 
-    def start(self, tokens: Tensor | None) -> None:
-        self.tokens = tokens
+    def start(self, tokens: Tensor | None, received: Tensor | None) -> None:
+        """`received`: what the root gets from the pipeline stage before."""
+        self.tokens, self._received = tokens, received
         points.watch(self)
         for path, module in self.root.named_modules():
             if module is self.root or _is_inside_compiled(self.root, path):
@@ -94,6 +97,7 @@ class Learner:
         """`output`: of the root module."""
         self._see_member("", self.root, "output", *first_tensor(output))
         self._is_forward_over = True
+        self._received = None
         self._of_tensor.clear()
         self._of_memory.clear()
 
@@ -194,7 +198,8 @@ class Learner:
         layout = self._layout_of(path, module, part, tensor)
         local = local_of(tensor)
         bits, is_constant = fingerprint(local) if self.layouts.ranks > 1 else (0, False)
-        seen = Seen(path, module, part, member, tuple(local.shape), tensor.dtype, layout, bits, is_constant)
+        is_received = tensor is self._received
+        seen = Seen(path, module, part, member, tuple(local.shape), tensor.dtype, layout, bits, is_constant, is_received)
         self.seen.append(seen)
         self._of_tensor[id(tensor)] = (weakref.ref(tensor), seen)
         self._watch_gradient(seen, tensor)

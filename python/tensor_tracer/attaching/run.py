@@ -6,30 +6,26 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from tensor_tracer.attaching import facts as about
-from tensor_tracer.attaching import megatron
 from tensor_tracer.attaching.agreement import agree, share
+from tensor_tracer.attaching.chunks import Chunk
 from tensor_tracer.attaching.extension import called
 from tensor_tracer.attaching.groups import Groups
-from tensor_tracer.attaching.head import Head, offer, with_lenses, withdraw
-from tensor_tracer.attaching.hooks import SiteHooks
+from tensor_tracer.attaching.head import offer, withdraw
 from tensor_tracer.attaching.hub_child import HubChild
 from tensor_tracer.attaching.layouts import Layouts
-from tensor_tracer.attaching.learning import Learner
 from tensor_tracer.attaching.names import Names
+from tensor_tracer.attaching.numbers import StageNumbers
+from tensor_tracer.attaching.parts import Part
 from tensor_tracer.attaching.plans import expand
-from tensor_tracer.attaching.table import (
-    Batch, LayerList, Learned, Site, describe, find_layers, make_sites, name_sites, settle_layouts, tokens_row,
-)  # fmt: skip
-from tensor_tracer.attaching.tokens import find_tokens, text_size
+from tensor_tracer.attaching.stages import Table, make_table
+from tensor_tracer.attaching.table import Site
 from tensor_tracer.attaching.updates import UpdateWatch
 from tensor_tracer.errors import TensorTracerError
 from tensor_tracer.sinks.followers import Followers
@@ -53,34 +49,29 @@ class RunStopped(Exception):
 
 
 class AttachedRun:
-    """What tensor_tracer.attach() returns. Every rank calls the same methods in the same order.
+    """What tensor_tracer.attach() returns. Every rank calls the same methods in the same order. `parts`: of the model,
+    by the number of the virtual pipeline stage.
 
     The first step is not traced: the tracer learns the model's places from it.
     Thread: the thread that runs the step.
     """
 
     def __init__(
-        self, root: nn.Module, native: Any, groups: Groups, layouts: Layouts, plan: Any,
+        self, parts: Mapping[int, Part], native: Any, groups: Groups, layouts: Layouts, plan: Any,
         names: Names, first_step: int, told: dict[str, str],
     ) -> None:  # fmt: skip
-        self._root, self._native, self._groups, self._layouts = root, native, groups, layouts
+        self._native, self._groups, self._axis = native, groups, layouts.axis
         self._plan, self._names, self._told = plan, names, told
         self._step = first_step - 1  # the last step that has begun
-        self._is_in_step = self._has_ended = self._has_learned = False
+        self._is_in_step = self._has_ended = False
         self._may_continue: bool | None = None  # of the next step; None: not asked yet
-        self._micro_batch = self._evaluated = 0  # forwards of the step; forwards after it without a backward
         self._begin = 0.0
         self._tracer_seconds = 0.0
         self._numbers: dict[str, Any] | None = None  # of the last step, not sent yet
-        self._forward: Any = None
-        self._learner: Learner | None = None
-        self._learned: tuple[Learner, Batch] | None = None
-        self._hooks = SiteHooks([], {}, self._warn, None)
-        self._layers = LayerList(root, {})
-        self._sites: list[Site] = []
+        self._table: Table | None = None  # None: the places are not known yet
         self._given_tokens: Tensor | None = None
         self._updates: UpdateWatch | None = None
-        self._head = 0  # the number of the head that programs call; 0: the model has none
+        self._head = 0  # the number of the head that programs call; 0: this rank has none
         self._step_seen = False  # a step has begun
         self._off = ""  # why the tracer switched itself off
         self._told_once: set[str] = set()
@@ -89,10 +80,10 @@ class AttachedRun:
         self._hub: dict[str, Any] = json.loads(hub) if hub else {}
         self._followers: Followers | None = None
         self._hub_child = HubChild(self._hub.get("pid", 0))
-        self._handles = [
-            root.register_forward_pre_hook(self._before_forward, with_kwargs=True, prepend=True),
-            root.register_forward_hook(self._after_forward),
-        ]
+        last = groups.gather_stages(dict.fromkeys(parts, groups.rank))[-1]
+        self._far = StageNumbers(groups, last, self._send_far)
+        self._chunks = [Chunk(part, stage, layouts, self, self._warn) for stage, part in parts.items()]
+        _attached.update({id(part.root): self for part in parts.values()})
 
     # --- what a script calls ---
 
@@ -134,15 +125,17 @@ class AttachedRun:
         self._require_running()
         if self._is_in_step:
             raise TensorTracerError("invalid_state", f"step {self._step} has not ended", "step", "call end_step first")
-        self._end_forward()
+        self._end_passes()
         self._send_numbers()
+        self._exchange_numbers()
         self._look_around()
         if not self.may_continue():
             raise RunStopped(f"the run was stopped after step {self._step}")
         self._may_continue = None
         self._step += 1
         self._is_in_step = self._step_seen = True
-        self._micro_batch = self._evaluated = 0
+        for chunk in self._chunks:
+            chunk.begin_step()
         self._given_tokens = tokens.detach().to("cpu", torch.int64) if tokens is not None else None
         self._begin = time.perf_counter()
 
@@ -150,10 +143,10 @@ class AttachedRun:
         """Waits while the run is paused, and takes new plans and programs. False: a viewer has stopped the run, and
         begin_step() would raise RunStopped. Between steps only. Collective over all ranks."""
         if self._may_continue is None:
-            self._end_forward()
+            self._end_passes()
             self._may_continue = True
-            if self._has_learned:
-                with self._guarded("the exchange of the ranks between two steps"):
+            if self.has_learned:
+                with self.guarded("the exchange of the ranks between two steps"):
                     self._report()
                     self._may_continue = bool(self._native.before_step(self._step + 1))
         return self._may_continue
@@ -161,33 +154,37 @@ class AttachedRun:
     def end_step(self) -> None:
         """The end of step(). Collective over all ranks in the first steps, until the model has run on each rank."""
         self._require_running()
-        self._end_forward()
+        self._end_passes()
         self._is_in_step = False
         if self._off:
             return
         seconds = time.perf_counter() - self._begin
         self._numbers = {"step": self._step, "step_ms": seconds * 1e3}
-        if self._micro_batch == 0:
+        if any(chunk.micro_batch == 0 for chunk in self._chunks):
             self._warn_once(_kNoForward.format(self._step), _kNoForward)
-        if self._has_learned:
+        if self.has_learned:
             tracer = self._native.tracer_seconds()
             self._numbers["tracer_ms"] = (tracer - self._tracer_seconds) * 1e3
             self._tracer_seconds = tracer
             self._has_report = True
         else:
-            with self._guarded("learning the model's places"):
+            with self.guarded("learning the model's places"):
                 self._learn()
         if self._followers is not None:
             self._followers.check()
 
-    def log(self, **numbers: float | Tensor) -> None:
+    def log(self, **numbers: float | Tensor | None) -> None:
         """Numbers of the last step: `loss`, `lr`, `grad_norm`, `valid_loss`, `tokens_per_second`. Those of global
-        rank 0 are shown."""
-        if not self._hub:
+        rank 0 are shown, and one step later those of the last stage of its pipeline. None: this rank has no number."""
+        if not self._hub and not self._far.is_source:
             return
         sent = {
-            name: float(value.detach() if isinstance(value, Tensor) else value) for name, value in numbers.items()
-        }
+            name: float(value.detach() if isinstance(value, Tensor) else value)
+            for name, value in numbers.items() if value is not None
+        }  # fmt: skip
+        if self._far.is_source:
+            self._far.log(max(self._step, 1), sent)
+            return
         self._numbers = (self._numbers or {"step": max(self._step, 1)}) | sent
         self._send_numbers()
 
@@ -196,11 +193,12 @@ class AttachedRun:
         is no place, a `gradient_problem` why its gradient is not traced. Empty before the first step has ended."""
         return [
             {
-                "path": site.at, "name": site.name, "module": site.seen.path, "layer": site.layer, "shape": list(site.seen.shape),
+                "path": site.at, "name": site.name, "module": site.seen.path, "layer": site.layer,
+                "stage": site.stage, "shape": list(site.seen.shape),
                 "layout": str(site.layout), "source": site.layout.source, "problem": site.problem,
                 "gradient_problem": site.layout.gradient_problem,
             }
-            for site in self._sites
+            for site in (self._table.sites if self._table is not None else [])
         ]  # fmt: skip
 
     def watch_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
@@ -210,12 +208,15 @@ class AttachedRun:
         if self._step_seen or self._updates is not None:
             message = "the first step has begun" if self._step_seen else "the run watches an optimizer"
             raise TensorTracerError("invalid_state", message, "watch_optimizer", "call it once, right after attach()")
-        self._updates = UpdateWatch(optimizer, self._root, self._groups, self._updates_are_due)
+        if len(self._chunks) > 1 or len(self._groups.pipeline_ranks) > 1:
+            message = "the model has pipeline stages, and Updates is a table of whole models"
+            raise TensorTracerError("invalid_argument", message, "watch_optimizer", "take the call away")
+        self._updates = UpdateWatch(optimizer, self._chunks[0].root, self._groups, self._updates_are_due)
 
     def intervene(self, program: str | dict[str, Any], name: str = "program") -> dict[str, Any] | None:
         """Puts a program in force from the next step on. Returns its description, on global rank 0; the calls of
         other ranks do nothing."""
-        if not self._has_learned and not self._off:
+        if not self.has_learned and not self._off:
             raise TensorTracerError(
                 "invalid_state", "the places of the model are not known yet", "intervene",
                 "call it after the first step",
@@ -232,16 +233,18 @@ class AttachedRun:
         """Removes every hook, ends the hub, and destroys the process groups of the tracer. On every rank."""
         if self._has_ended:
             return
-        self._end_forward()
+        self._end_passes()
         if self._has_report and not self._off:
-            with self._guarded("the report of the programs"):
+            with self.guarded("the report of the programs"):
                 self._report()
         self._send_numbers()
+        self._exchange_numbers(is_last=True)
         self._has_ended = True
         self._wait_for_sinks()
-        self._release()
+        self._release(is_collective=True)
         self._hub_child.wait()
-        forget(self._root)
+        for chunk in self._chunks:
+            _attached.pop(id(chunk.root), None)
         if self._followers is not None:
             self._followers.finish()
 
@@ -252,13 +255,13 @@ class AttachedRun:
         self._has_ended = True
         self._send_numbers()
         self._wait_for_sinks()
-        self._native.finish(max(self._step, 0))
+        self._native.finish(max(self._step, 0), False)
         self._native = None
         if self._followers is not None:
             self._followers.finish()
 
     def _wait_for_sinks(self) -> None:
-        if self._followers is not None and self._has_learned:  # before, the hub knows no run
+        if self._followers is not None and self.has_learned:  # before, the hub knows no run
             self._followers.wait_until_connected()
 
     def _report(self) -> None:
@@ -274,16 +277,16 @@ class AttachedRun:
         self._has_report = False
 
     def _updates_are_due(self) -> bool:
-        if not self._has_learned or not self._is_in_step:
+        if not self.has_learned or not self._is_in_step:
             return False
-        with self._guarded("looking for the entries of Updates"):
+        with self.guarded("looking for the entries of Updates"):
             return bool(self._native.wants_updates(self._step))
         return False
 
     # --- failures ---
 
     @contextmanager
-    def _guarded(self, what: str) -> Iterator[None]:
+    def guarded(self, what: str) -> Iterator[None]:
         """No error of the tracer reaches the training, except for those that tell of wrong arguments."""
         try:
             yield
@@ -300,30 +303,33 @@ class AttachedRun:
         step = self._step if self._is_in_step else self._step + 1
         self._warn(f"the tracer is off from step {step} on, and the training goes on: {reason}")
         with contextlib.suppress(Exception):
-            self._release()
+            self._release(is_collective=False)
 
-    def _release(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._forward = self._learned = self._numbers = None
-        self._hooks.end_pass()
-        self._hooks.remove()
+    def _release(self, is_collective: bool) -> None:
+        """`is_collective`: every rank does it, and the hub ends after the leaders of all pipeline stages."""
+        self._numbers = None
+        for chunk in self._chunks:
+            chunk.remove()
+        self._far.close()
         if self._updates is not None:
             self._updates.remove()
-        if self._learner is not None:
-            self._learner.stop()
-        native, self._native, self._has_learned = self._native, None, False
+        native, self._native = self._native, None
         withdraw(self._head)
-        if native is not None:
-            native.finish(max(self._step, 0))
-            self._groups = self._groups.destroy()
+        if native is None:
+            return
+        step = max(self._step, 0)
+        try:
+            native.finish(step, is_collective)
+        except RuntimeError:  # another rank is gone
+            native.finish(step, False)
+        self._groups = self._groups.destroy()
 
     def _drop_pass(self, error: BaseException) -> None:
         """After an exception in a step. The other tensor-parallel ranks may be waiting for numbers of this pass, or
         may be gone."""
-        is_shared = self._forward is not None and len(self._groups.tensor_ranks) > 1
-        self._forward = None
-        self._hooks.end_pass()
+        is_shared = len(self._groups.tensor_ranks) > 1 and any(chunk.is_traced for chunk in self._chunks)
+        for chunk in self._chunks:
+            chunk.drop_passes()
         self._is_in_step = False
         if is_shared:
             self._switch_off(f"step {self._step} ended with {type(error).__name__} while it was traced")
@@ -332,7 +338,7 @@ class AttachedRun:
         """Tells of what has changed since the last step."""
         if not self._off and self._hub_child.has_ended():
             self._warn("the hub has ended: page and recording stop here, and the training goes on")
-        if self._has_learned and self._layers.have_changed():
+        if self.has_learned and any(chunk.have_layers_changed() for chunk in self._chunks):
             self._warn_once(_kEdited, _kEdited)
 
     def _warn_once(self, message: str, about: str) -> None:
@@ -340,106 +346,68 @@ class AttachedRun:
             self._told_once.add(about)
             self._warn(message)
 
-    # --- the passes ---
+    # --- the passes of the chunks ---
 
-    def _before_forward(self, _root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if torch.compiler.is_compiling() or self._off or self._has_ended:
-            return
-        self._end_forward()
-        with self._guarded("the begin of a forward"):
-            self._begin_forward(args, kwargs)
+    @property
+    def has_learned(self) -> bool:
+        return self._table is not None and self._native is not None
 
-    def _begin_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        is_eval = not torch.is_grad_enabled()
-        if not self._is_in_step and not is_eval:
-            return
-        tokens = find_tokens(args, kwargs)
+    def takes(self, is_eval: bool) -> bool:
+        if self._has_ended or self._off or (not self._is_in_step and not is_eval):
+            return False
+        return self.has_learned or not is_eval
+
+    def enter(self, chunk: Chunk) -> None:
+        for other in self._chunks:
+            if other is not chunk:
+                other.rest()
+
+    def warn_missing(self, missing: Sequence[str]) -> None:
+        self._warn_once(_kMissing.format(", ".join(missing), self._step), ", ".join(missing))
+
+    def given_tokens(self, micro_batch: int) -> Tensor | None:
+        """Those of the micro-batch, if the script gave the tokens of all of them."""
+        given = self._given_tokens
+        if given is None or self._table is None or given.shape[0] <= (rows := self._table.batch.rows):
+            return given
+        return given[micro_batch * rows : (micro_batch + 1) * rows]
+
+    def begin(self, chunk: Chunk, tokens: Tensor | None, shape: tuple[int, ...], is_eval: bool) -> Any:
+        assert self._table is not None
+        batch, has_text = self._table.batch, tokens is not None
         if tokens is None:
-            tokens = self._given_tokens
-        if not self._has_learned:
-            if is_eval:
-                return
-            self._micro_batch += 1
-            if self._learned is None:
-                self._learner = Learner(self._root, self._layouts, about.attention_heads(self._root))
-                self._learner.start(tokens)
-            return
-        if tokens is None:
-            tokens = torch.zeros(self._batch.rows, self._batch.tokens, dtype=torch.int64)
-        self._open(tokens, is_eval)
+            rows = shape[1 if batch.is_sequence_first else 0] if len(shape) == 3 else batch.rows
+            tokens = torch.zeros(rows, batch.tokens, dtype=torch.int64)
+        micro_batch = 0 if is_eval else chunk.micro_batch
+        first_row = (micro_batch * self._groups.data_size + self._groups.data_index) * tokens.shape[0]
+        scope = [max(self._step, 1), micro_batch, first_row, chunk.evaluated if is_eval else 0, chunk.stage]
+        forward = self._native.begin(scope, is_eval, tokens, has_text)
+        return None if forward.is_idle() else forward
 
-    def _open(self, tokens: Tensor, is_eval: bool) -> None:
-        micro_batch = 0 if is_eval else self._micro_batch
-        rows = tokens.shape[0]
-        first_row = (micro_batch * self._groups.data_size + self._groups.data_index) * rows
-        scope = [max(self._step, 1), micro_batch, first_row, self._evaluated if is_eval else 0]
-        forward = self._native.begin(scope, is_eval, tokens)
-        if is_eval:
-            self._evaluated += 1
-        else:
-            self._micro_batch += 1
-        if forward.is_idle():
-            self._hooks.remove()
-            return
-        self._forward = forward
-        self._hooks.arm(forward)
-
-    def _after_forward(self, _root: nn.Module, _args: Any, output: Any) -> None:
-        if torch.compiler.is_compiling():
-            return
-        with self._guarded("the end of a forward"):
-            if self._learner is not None and self._learned is None:
-                self._learner.finish(output)
-                self._learned = self._learner, _batch_of(self._learner)
-            if self._forward is not None:
-                self._forward.end_forward()
-                if missing := self._hooks.missing():
-                    self._warn_once(_kMissing.format(", ".join(missing), self._step), ", ".join(missing))
-
-    def _end_forward(self) -> None:
-        forward, self._forward = self._forward, None
-        self._hooks.end_pass()
-        if forward is not None:
-            with self._guarded("the end of a backward"):
-                forward.end()
+    def _end_passes(self) -> None:
+        for chunk in self._chunks:
+            chunk.end_passes()
 
     def _learn(self) -> None:
-        """Makes the place table once each rank has run the model in a step. Collective over all ranks."""
-        batch = self._learned[1] if self._learned is not None else None
-        batches = share(batch, self._groups.control)
-        if self._learned is not None and None not in batches:
-            self._use(self._learned[0], self._learned[1], batches[0])
+        """Makes the place table once each rank has run its part of the model in a step. Collective over all ranks."""
+        has_run = all(chunk.learned is not None for chunk in self._chunks)
+        if all(share(has_run, self._groups.control)):
+            others = [self._updates.row()] if self._updates is not None else []
+            self._use(make_table(self._chunks, self._groups, self._axis, self._names, self._told, others))
 
-    def _use(self, learner: Learner, batch: Batch, batch_of_rank_0: Batch) -> None:
-        """Makes the place table of what was learned, on every rank. Collective over all ranks."""
-        learner.stop()
-        self._learner = None
-        layers = find_layers(self._root, learner.seen)
-        modules = {number: self._root.get_submodule(path) for path, number in layers.items()}
-        batch = replace(batch, is_sequence_first=megatron.is_sequence_first(list(modules.values())))
-        ranks = len(self._groups.tensor_ranks)
-        sites = make_sites(learner.seen, layers, batch, ranks)
-        learned = [Learned.of(site.seen) for site in sites]
-        warnings = settle_layouts(sites, self._groups.gather(learned)) if ranks > 1 else []
-        vocabulary = text_size(self._root)
-        places = name_sites(sites, layers, self._names, vocabulary)
-        head = Head.of(places, self._layouts.axis)
-        places = with_lenses(places, head)
-        self._sites, self._batch = [*sites, *(site for site in places if site.lens_of is not None)], batch
-        states = [site for site in places if site.name == "HiddenStates"]
-        hidden_size = int(states[0].row["features"]) if states else max((s.row["features"] for s in places), default=1)
-        shown = batch_of_rank_0  # another replica may have batches of another shape
-        model = about.model_facts(self._root, len(layers), hidden_size, shown.tokens, vocabulary, ranks)
-        description = self._describe(places, model, shown)
-        self._head = offer(head) if head is not None else 0
-        called(self._native.learn, json.dumps(description | {"head": self._head}), self._agreed_plan(places))
-        hooked = [None, *places, None]  # no module has the tokens, nor the updates
-        self._hooks = SiteHooks(hooked, modules, self._warn, self._switch_off if ranks > 1 else None, head)
-        self._layers = LayerList(self._root, layers)
-        self._has_learned = True
-        self._learned = None
+    def _use(self, table: Table) -> None:
+        """Traces the places from now on. Collective over all ranks."""
+        self._head = offer(table.head) if table.head is not None else 0
+        description = json.dumps(table.description | {"head": self._head})
+        called(self._native.learn, description, self._agreed_plan(table.places))
+        give_up = self._switch_off if len(self._groups.tensor_ranks) > 1 else None
+        for chunk in self._chunks:
+            sites = [site if site.stage == chunk.stage else None for site in table.places]
+            hooked = [None, *sites, None]  # no module has the tokens, nor the updates
+            chunk.use(hooked, table.layers[chunk.stage], table.head, give_up)
+        self._table = table
         self._native.send_event("state", json.dumps({"phase": "training", "step": self._step}))
-        for warning in warnings + [f"it is not known what the module passes on: {one}" for one in learner.failures]:
+        for warning in table.warnings:
             self._warn(warning)
 
     def _agreed_plan(self, places: list[Site]) -> str:
@@ -459,40 +427,24 @@ class AttachedRun:
         names = [(site.name, site.full_path, site.has_gradient) for site in places]
         return json.dumps(expand(self._plan, list(dict.fromkeys(names))))
 
-    def _describe(self, places: list[Site], model: dict[str, Any], batch: Batch) -> dict[str, Any]:
-        head_size = about.head_size(self._root, model)
-        dtype = str(places[0].seen.dtype).removeprefix("torch.") if places else "float32"
-        taken = {site.path for site in places} | {site.name for site in places}
-        sites = [tokens_row(), *(describe(site, head_size, taken) for site in places)]
-        sites += [self._updates.row()] if self._updates is not None else []
-        names = [str(site["name"]) for site in sites]
-        states = [index for index, name in enumerate(names) if name == "HiddenStates"]
-        micro_batches = max(self._micro_batch, 1)
-        return {
-            "places": {
-                "num_layers": model["num_layers"], "batch": batch.rows, "sequence": batch.tokens, "dtype": dtype,
-                "sites": sites,
-                "layer_input": names.index("Embedding") if "Embedding" in names else 0,
-                "layer_output": states[0] if states else 0,
-            },
-            "step": {
-                "micro_batches": micro_batches, "micro_batch_size": batch.rows, "seq_length": batch.tokens,
-                "hidden_size": model["hidden_size"], "head_size": max(head_size, 1), "dtype": dtype,
-            },
-            "facts": {
-                "model": model, "micro_batch_size": batch.rows, "tokenizer": {"kind": self._told["tokenizer"]},
-                "global_batch_size": batch.rows * micro_batches * self._groups.data_size,
-                "configuration": {"trainer": self._told["trainer"], "model": type(self._root).__name__},
-            },
-        }  # fmt: skip
-
     # --- messages ---
 
     def _send_numbers(self) -> None:
-        if self._numbers is not None and self._hub and self._has_learned:
-            with self._guarded("sending the numbers of a step"):
+        if self._numbers is not None and self._hub and self.has_learned:
+            with self.guarded("sending the numbers of a step"):
                 self._native.send_event("step", json.dumps(self._numbers))
         self._numbers = None
+
+    def _exchange_numbers(self, is_last: bool = False) -> None:
+        """Between pipeline stages. `is_last`: no other exchange follows, which would complete this one."""
+        with self.guarded("the exchange of numbers between pipeline stages"):
+            self._far.exchange()
+            if is_last:
+                self._far.wait()
+
+    def _send_far(self, numbers: dict[str, float]) -> None:
+        if self._hub and self.has_learned:
+            self._native.send_event("step", json.dumps(numbers))
 
     def _warn(self, message: str) -> None:
         print(f"tensor_tracer: warning: {message}", file=sys.stderr)
@@ -508,22 +460,5 @@ class AttachedRun:
 _attached: dict[int, AttachedRun] = {}
 
 
-def remember(root: nn.Module, run: AttachedRun) -> None:
-    _attached[id(root)] = run
-
-
-def forget(root: nn.Module) -> None:
-    _attached.pop(id(root), None)
-
-
 def is_attached(root: nn.Module) -> bool:
     return id(root) in _attached
-
-
-def _batch_of(learner: Learner) -> Batch:
-    if learner.tokens is not None:
-        return Batch(learner.tokens.shape[0], learner.tokens.shape[1])
-    for seen in learner.seen:
-        if len(seen.shape) == 3:
-            return Batch(seen.shape[0], seen.shape[1])
-    return Batch(1, 1)

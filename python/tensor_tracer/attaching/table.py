@@ -30,6 +30,10 @@ class Site:
     seen: Seen
     layer: int
     path: str  # of the place
+    kind: str = ""  # the class of the module
+    stage: int = 0  # the virtual pipeline stage of the module
+    is_first_input: bool = False  # of the first layer
+    is_model_output: bool = False  # of the part of the model that the stage has
     name: str = ""
     problem: str = ""
     is_claim_wrong: bool = False  # the problem: the shape contradicts the layout that a source claims
@@ -61,9 +65,9 @@ class Batch:
     is_sequence_first: bool = False  # the order of a module's dims where the shape does not say it
 
 
-def find_layers(root: nn.Module, seen: Sequence[Seen]) -> dict[str, int]:
-    """The paths of the layers and their numbers, from 1: the largest list of modules of one class. Megatron's layers
-    say their number, which counts those of other pipeline stages too."""
+def find_layers(root: nn.Module, seen: Sequence[Seen], before: int = 0) -> dict[str, int]:
+    """The paths of the layers and their numbers, from 1: the largest list of modules of one class. `before`: the number
+    of layers of the pipeline stages before. Megatron's layers say their number, which counts those too."""
     ran = {one.path for one in seen}
     best: tuple[int, dict[str, int]] = (0, {})
     for path, module in root.named_modules():
@@ -76,7 +80,7 @@ def find_layers(root: nn.Module, seen: Sequence[Seen]) -> dict[str, int]:
         size = sum(parameter.numel() for child in children.values() for parameter in child.parameters())
         if size > best[0]:
             best = size, {
-                child: megatron.layer_number(module) or number
+                child: megatron.layer_number(module) or before + number
                 for number, (child, module) in enumerate(children.items(), 1) if child in ran
             }  # fmt: skip
     return best[1]
@@ -97,14 +101,24 @@ class LayerList:
         return [id(child) for child in self._list.children()] if self._list is not None else []
 
 
-def make_sites(seen: Sequence[Seen], layers: Mapping[str, int], batch: Batch, ranks: int) -> list[Site]:
+def make_sites(
+    seen: Sequence[Seen], layers: Mapping[str, int], batch: Batch, ranks: int, stage: int = 0
+) -> list[Site]:
+    """The sites of one virtual pipeline stage."""
     sites = [_site_of(one, layers) for one in seen]
+    first_input = f"{next(iter(layers), '')}.input"
     for site in sites:
+        names = [site.seen.name, *site.seen.aliases]
+        site.kind, site.stage = type(site.seen.module).__name__, stage
+        site.is_first_input = stage == 0 and first_input in names
+        site.is_model_output = "output" in names or (
+            site.seen.is_output and megatron.is_output_layer(site.seen.path, site.seen.module)
+        )
         site.layout = site.seen.layout
-        site.problem = _problem_of(site.seen)
+        is_received = site.seen.is_received or (stage > 0 and first_input in names and not site.seen.is_output)
+        site.problem = "the pipeline stage before has it" if is_received else _problem_of(site.seen)
         if not site.problem:
             _shape(site, batch, ranks)
-    _drop_uneven(sites)
     return sites
 
 
@@ -187,9 +201,10 @@ def _place(site: Site, view: int, ranks: int) -> None:
         site.problem = f"the layout {layout} is not supported"
 
 
-def _drop_uneven(sites: list[Site]) -> None:
-    """A place is the same in all its layers, which follow one another."""
+def drop_uneven(sites: list[Site]) -> None:
+    """A place is the same in all its layers, which follow one another. Outside the layers, one stage has it."""
     first: dict[str, Site] = {}
+    _drop_doubled(sites)
     for site in sites:
         if site.problem or site.layer == 0:
             continue
@@ -202,6 +217,24 @@ def _drop_uneven(sites: list[Site]) -> None:
             for site in sites:
                 if site.path == path and site.layer:
                     site.problem = site.problem or "the place exists in some layers only"
+
+
+def _drop_doubled(sites: list[Site]) -> None:
+    """Outside the layers, the first stage has a path. What a stage but the last returns is no output of the model."""
+    stage_of: dict[str, int] = {}
+    last = max((site.stage for site in sites), default=0)
+    for site in sites:
+        if site.problem or site.layer:
+            continue
+        if site.stage < last:
+            site.seen.aliases = [alias for alias in site.seen.aliases if alias != "output"]
+        if site.stage < last and site.path == "output":
+            site.problem = "the next pipeline stage gets it"
+        elif stage_of.get(site.path, site.stage) != site.stage:
+            site.problem = f"pipeline stage {stage_of[site.path]} has a place with this path"
+        else:
+            for name in (site.path, *site.seen.aliases):
+                stage_of.setdefault(name, site.stage)
 
 
 class Learned(NamedTuple):
@@ -244,7 +277,6 @@ def settle_layouts(sites: list[Site], of_ranks: Sequence[Sequence[Learned]]) -> 
             site.problem += f"tensor-parallel ranks {', '.join(str(rank) for rank in range(len(mine)))} are the same"
             messages.append(f"{site.seen.name} is not traced: {site.problem}")
         _settle_gradient(site, [one.gradient_bits for one in mine])
-    _share_gradient_problems(sites)
     return messages
 
 
@@ -259,7 +291,7 @@ def _settle_gradient(site: Site, bits: list[int | None]) -> None:
     site.layout = replace(site.layout, gradient_problem=problem)
 
 
-def _share_gradient_problems(sites: list[Site]) -> None:
+def share_gradient_problems(sites: list[Site]) -> None:
     """A place is the same in all its layers."""
     problems = {site.path: site.layout.gradient_problem for site in sites if site.layer and site.layout.gradient_problem}
     for site in sites:
@@ -267,21 +299,21 @@ def _share_gradient_problems(sites: list[Site]) -> None:
             site.layout = replace(site.layout, gradient_problem=problems[site.path])
 
 
-def name_sites(sites: list[Site], layers: Mapping[str, int], names: Names, vocabulary: int) -> list[Site]:
+def name_sites(sites: list[Site], names: Names, vocabulary: int) -> list[Site]:
     """The sites that are places, named, in the order of the forward. A name belongs to one place, first of all to the
     one with such a path: `mlp.input` is the input of `mlp`, if that is not the tensor that the norm before it returned.
     """
     places = [site for site in sites if not site.problem]
     paths = {site.full_path for site in places}
-    first_input = f"{next(iter(layers), '')}.input"
+    last = max((site.stage for site in sites), default=0)
     taken: dict[str, str] = {}
     owners = {(site.layer > 0, path): site.full_path for site in places for path in (*_aliases(site), site.path)}
     for site in places:
-        all_names = [site.seen.name, *site.seen.aliases]
+        is_logits = site.is_model_output and site.stage == last and site.row["features"] == vocabulary
         own = names.own(site.full_path)
         site.standard = (
             of_attention(site.layer, site.seen.part)
-            or of_model(site.layer, site.path, first_input in all_names, _is_logits(site, vocabulary))
+            or of_model(site.layer, site.path, site.is_first_input, is_logits)
             or names.standard([site.path, *_aliases(site)], site.layer > 0)
         )
         if site.standard and owners.get((site.layer > 0, site.standard.path), site.full_path) != site.full_path:
@@ -305,13 +337,6 @@ def _tell_apart(places: Sequence[Site]) -> None:
             site.name = site.path if is_named_by_path else site.name
 
 
-def _is_logits(site: Site, vocabulary: int) -> bool:
-    seen = site.seen
-    is_last = "output" in [seen.name, *seen.aliases]
-    is_last = is_last or (seen.is_output and megatron.is_output_layer(seen.path, seen.module))
-    return is_last and site.row["features"] == vocabulary
-
-
 def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
     """The site for the library (src/attach/places.h). `taken`: names and paths of all places, which are no other names
     of this one: the tensor may be passed on unchanged in some layers only."""
@@ -319,6 +344,7 @@ def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
     can_write = site.seen.part in ("input", "output", "point")
     row = site.row | {
         "layer": site.layer,
+        "stage": site.stage,
         "name": site.name,
         "path": site.path,
         "text": _text_of(site) + ("; values of tensor rank 0 only" if is_local else ""),
@@ -341,7 +367,7 @@ def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
 
 def _text_of(site: Site) -> str:
     seen = site.seen
-    module = f"{_without_number(site)} ({type(seen.module).__name__})"
+    module = f"{_without_number(site)} ({site.kind})"
     if seen.part == "point":
         return f"tensor_tracer.point({seen.path!r})" + "; programs cannot write it in compiled code" * seen.is_compiled
     if site.lens_of is not None:
@@ -371,9 +397,11 @@ def _aliases(site: Site) -> list[str]:
     return found
 
 
-def tokens_row() -> dict[str, Any]:
+def tokens_row(every_stage: bool) -> dict[str, Any]:
+    """The tokens. `every_stage`: each pipeline stage gets them, not only the first."""
     return {
-        "layer": 0, "name": "InputTokens", "path": "tokens", "text": "token ids and positions", "dtype": "int64",
+        "layer": 0, "stage": -1 if every_stage else 0, "name": "InputTokens", "path": "tokens",
+        "text": "token ids and positions", "dtype": "int64",
         "flag": 8, "writable": False, "gradient": False, "dims": ["ids_positions", "batch", "sequence"],
     }  # fmt: skip
 

@@ -48,7 +48,7 @@ class UpdateWatch:
         """The place for the library (src/attach/places.h)."""
         columns = _kColumns + _kMoments * self._has_moments
         return {
-            "layer": 0, "name": "Updates", "path": "updates", "dtype": "float64", "writable": False, "gradient": False,
+            "layer": 0, "stage": 0, "name": "Updates", "path": "updates", "dtype": "float64", "writable": False, "gradient": False,
             "in_programs": False, "dims": ["step", "parameters", "features"], "features": len(columns),
             "parameters": list(self._named), "columns": columns,
             "text": "norms of weights, gradients, updates and Adam's moments, a row for each parameter; once in a step",
