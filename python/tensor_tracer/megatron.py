@@ -15,14 +15,13 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tensor_tracer.attaching import AttachedRun, RunStopped, attach
-from tensor_tracer.errors import TensorTracerError
 
 
 def wrap_train_step(
@@ -31,8 +30,8 @@ def wrap_train_step(
     """A function that does what `train_step` does, inside run.step(), and logs the loss, the norm of the gradient,
     and the learning rate with which the step was taken.
 
-    `train_step`: that of megatron.training.training, or a function with its arguments `model`, a list of one model
-    chunk, and `optimizer`, and its results: the losses first, and the norm of the gradient third of four or sixth
+    `train_step`: that of megatron.training.training, or a function with its arguments `model`, the list of this rank's
+    model chunks, and `optimizer`, and its results: the losses first, and the norm of the gradient third of four or sixth
     of more. `run`: what attach() returned; without it, the first call attaches, with the `options` of attach().
     If a viewer stops the run, the results tell Megatron-LM to save a checkpoint (with --save) and to exit; a
     `train_step` with four results raises RunStopped. Raises TensorTracerError. Collective over all ranks.
@@ -46,7 +45,7 @@ def wrap_train_step(
         given = signature.bind(*args, **kwargs).arguments
         if run is None:
             first = {"first_step": given["iteration"] + 1} if given.get("iteration") is not None else {}
-            run = attach(_only_chunk(given["model"]), **({"trainer": "Megatron-LM"} | first | options))
+            run = attach(given["model"], **({"trainer": "Megatron-LM"} | first | options))
         rate = _learning_rate(given["optimizer"])
         try:
             with run.step():
@@ -61,14 +60,6 @@ def wrap_train_step(
         return results
 
     return traced
-
-
-def _only_chunk(model: nn.Module | Sequence[nn.Module]) -> nn.Module:
-    chunks = [model] if isinstance(model, nn.Module) else list(model)
-    if len(chunks) != 1:
-        message = f"the model has {len(chunks)} chunks, and the tracer follows one"
-        raise TensorTracerError("invalid_argument", message, "model", "train without virtual pipeline stages")
-    return chunks[0]
 
 
 def _loss(losses: Mapping[str, Any]) -> Tensor | None:

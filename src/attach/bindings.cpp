@@ -70,14 +70,15 @@ void learn(const RunPointer& run, const std::string& description, const std::str
 }
 
 ForwardPointer begin(const RunPointer& run, const std::vector<std::int64_t>& scope, bool is_eval,
-                     const at::Tensor& tokens) {
+                     const at::Tensor& tokens, bool has_text) {
   const trace::ForwardScope about{.step = scope.at(0),
                                   .micro_batch = scope.at(1),
                                   .first_row = scope.at(2),
                                   .phase = is_eval ? trace::Phase::kEval : trace::Phase::kTrain,
                                   .batch = scope.at(3),
-                                  .recomputes = !is_eval};
-  return c10::make_intrusive<BoundForward>((**run).begin(about, tokens));
+                                  .recomputes = !is_eval,
+                                  .stage = static_cast<int>(scope.at(4))};
+  return c10::make_intrusive<BoundForward>((**run).begin(about, tokens, has_text));
 }
 
 std::string apply_program(const RunPointer& run, const std::string& program,
@@ -125,7 +126,9 @@ TORCH_LIBRARY(tensor_tracer, library) {
       .def("send_event", send_event)
       .def("apply_program", apply_program)
       .def("tracer_seconds", [](const RunPointer& run) { return (**run).tracer_seconds(); })
-      .def("finish", [](const RunPointer& run, std::int64_t step) { (**run).finish(step); });
+      .def("finish", [](const RunPointer& run, std::int64_t step, bool is_collective) {
+        (**run).finish(step, is_collective);
+      });
 }
 
 TORCH_LIBRARY_IMPL(tensor_tracer, CompositeExplicitAutograd, library) {

@@ -28,24 +28,29 @@ at::Tensor ids_and_positions(const at::Tensor& tokens) {
 
 Forward::Forward(std::shared_ptr<const Places> places, trace::Tracer& tracer,
                  trace::InterventionHooks* hooks, const trace::ForwardScope& scope,
-                 const at::Tensor& tokens)
+                 const at::Tensor& tokens, bool has_text)
     : places_(std::move(places)), batch_(tokens.size(0)), pass_(tracer.begin(scope)) {
-  pass_.set_text({tokens, {}});
   if (hooks != nullptr) programs_ = hooks->begin(scope, tokens);
   if (is_idle()) return;
-  if (places_->tokens) {
-    const at::Tensor text = ids_and_positions(tokens);
-    if (programs_ != nullptr && programs_->acts_at(*places_->tokens))
-      programs_->at_point(*places_->tokens, text);
-    pass_.capture(*places_->tokens, text);
-  }
+  if (has_text) take_text(scope, tokens);
   for (std::size_t site = 0; site < places_->sites.size(); ++site) {
-    const points::PlaceKey& place = places_->sites[site].place;
-    if (places_->tokens && place.index == places_->tokens->index) continue;
+    const auto& [place, view, stage] = places_->sites[site];
+    if (stage != scope.stage || (places_->tokens && place.index == places_->tokens->index))
+      continue;
     if ((pass_.armed() && tracer.wants(place, scope)) ||
         (programs_ != nullptr && programs_->acts_at(place)))
       wanted_.push_back(static_cast<std::int64_t>(site));
   }
+}
+
+// The first stage alone records the tokens.
+void Forward::take_text(const trace::ForwardScope& scope, const at::Tensor& tokens) {
+  pass_.set_text({tokens, {}});
+  if (!places_->tokens) return;
+  const at::Tensor text = ids_and_positions(tokens);
+  if (programs_ != nullptr && programs_->acts_at(*places_->tokens))
+    programs_->at_point(*places_->tokens, text);
+  if (scope.stage == 0) pass_.capture(*places_->tokens, text);
 }
 
 bool Forward::acts_at(std::int64_t site) const {

@@ -18,16 +18,17 @@ class InterventionHooks;
 
 namespace tt::attach {
 
-/// One forward pass of somebody else's model, and its backward pass. The hooks of the model's
-/// modules call it; `site` is an index of Places::sites. Thread: the thread that runs the step, and
+/// One forward pass of somebody else's model, or of the part of one pipeline stage, and its
+/// backward pass. Several may be open at once. The hooks of the model's modules call it; `site` is
+/// an index of Places::sites, of scope.stage. Thread: the thread that runs the step, and
 /// the threads of its backward pass.
 class Forward {
  public:
-  /// `hooks` may be null. `tokens`: int64 [batch, sequence] on the CPU. Collective along the tensor
-  /// axis.
+  /// `hooks` may be null. `tokens`: int64 [batch, sequence] on the CPU; `has_text`: false if only
+  /// their shape is known. Collective along the tensor axis.
   Forward(std::shared_ptr<const Places> places, trace::Tracer& tracer,
           trace::InterventionHooks* hooks, const trace::ForwardScope& scope,
-          const at::Tensor& tokens);
+          const at::Tensor& tokens, bool has_text);
 
   /// True if nothing wants this pass; then the model needs no hooks in it.
   bool is_idle() const { return !pass_.armed() && programs_ == nullptr; }
@@ -57,6 +58,7 @@ class Forward {
   void end();
 
  private:
+  void take_text(const trace::ForwardScope& scope, const at::Tensor& tokens);
   const Site& site_at(std::int64_t site) const {
     return places_->sites.at(static_cast<std::size_t>(site));
   }

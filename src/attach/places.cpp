@@ -35,6 +35,7 @@ points::Place place_of(const json& row) {
   place.in_programs = row.value("in_programs", true);
   place.is_vocabulary = row.value("vocabulary", false);
   place.has_heads = row.value("heads", false);
+  if (row.at("stage") == points::kEveryStage) place.stage = points::kEveryStage;
   if (row.value("gradient", true)) place.gradient = place.placement;
   if (row.contains("hidden_state")) place.hidden_state = row.at("hidden_state").get<int>();
   return place;
@@ -48,15 +49,18 @@ Places read_places(const json& description) {
       {description.at("batch"), description.at("sequence"), description.at("dtype")});
   Places places;
   int layer = 0;
+  int stage = 0;
   for (const json& row : description.at("sites")) {
-    if (const int of_row = row.at("layer"); of_row != layer) {
-      layer = of_row;
+    const int of_row = row.at("stage");
+    if (of_row > stage) builder.begin_stage(stage = of_row);
+    if (const int number = row.at("layer"); number != layer) {
+      layer = number;
       layer > 0 ? builder.begin_layer(layer) : builder.end_layers();
     }
     const points::PlaceKey key = builder.add(place_of(row));
     for (const json& alias : row.value("aliases", json::array()))
       builder.add_alias(key, alias.get<std::string>());
-    places.sites.push_back({key, static_cast<View>(row.value("view", 0))});
+    places.sites.push_back({key, static_cast<View>(row.value("view", 0)), of_row});
     if (row.at("name") == "InputTokens") places.tokens = key;
   }
   const auto site = [&](const char* member) {

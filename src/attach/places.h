@@ -25,6 +25,7 @@ enum class View : std::uint8_t {
 struct Site {
   points::PlaceKey place;
   View view = View::kSame;
+  int stage = 0;  // the virtual pipeline stage of the module; points::kEveryStage for tokens
 };
 
 /// The places of somebody else's model, which the Python side found in a forward pass.

@@ -7,6 +7,7 @@
 
 #include "tensor_tracer/base/hash.h"
 #include "tensor_tracer/base/overloaded.h"
+#include "tensor_tracer/base/ssh_command.h"
 #include "tensor_tracer/comm/c10d_group.h"
 #include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/intervene/engine.h"
@@ -59,12 +60,11 @@ void Run::learn(const json& description, const json& plan) {
   hooks_ = intervene::make_engine(program_context_, tensor_group_, control_group_);
   trace::Plan first = first_plan(plan);
   if (hub_ != nullptr) connect(description.at("facts"), first);
-  tracer_.emplace(
-      plan_context_,
-      trace::TracerIdentity{hub_ != nullptr ? hub_->run_id() : 0, settings_.coordinates},
-      tracer_group_, sink());
-  control_.emplace(control_group_, hub_ != nullptr ? &hub_->client() : nullptr, sink(), *tracer_,
-                   hooks_.get(), no_preview);
+  if (settings_.shape.pipeline > 1) connect_leader();
+  tracer_.emplace(plan_context_, trace::TracerIdentity{run_id_, settings_.coordinates},
+                  tracer_group_, sink());
+  link::HubClient* const hub = hub_ != nullptr ? &hub_->client() : nullptr;
+  control_.emplace(control_group_, hub, hub, *tracer_, hooks_.get(), no_preview);
   if (control_group_.rank() == 0) control_->begin_with(std::move(first));
 }
 
@@ -134,6 +134,7 @@ base::Result<trace::Plan> Run::read_plan(const json& plan) const {
 }
 
 void Run::connect(json facts, const trace::Plan& plan) {
+  run_id_ = hub_->run_id();
   facts.update(hub_->facts());
   facts["mesh"] = {{"tensor", settings_.shape.tensor},
                    {"pipeline", settings_.shape.pipeline},
@@ -144,7 +145,32 @@ void Run::connect(json facts, const trace::Plan& plan) {
   facts["vectors"] = vectors_ != nullptr ? json(vectors_->names()) : json::array();
   facts["plan"] = trace::to_json(plan, plan_context_);
   facts["interventions"] = hooks_->describe(settings_.first_step)["programs"];
-  hub_->connect(std::move(facts), [this](const auto& request) { return check(request); });
+  hub_->connect(
+      std::move(facts), [this](const auto& request) { return check(request); },
+      settings_.shape.pipeline);
+}
+
+// Rank 0 tells the leaders of the other pipeline stages where the hub is.
+void Run::connect_leader() {
+  const std::string host = base::whereabouts().host;
+  json told;  // null: there is no hub
+  if (hub_ != nullptr)
+    told = {hub_->facts().at("id"), hub_->info().port, hub_->info().worker_token, host};
+  std::string text = told.dump();
+  comm::broadcast_text(control_group_, text, 0);
+  told = json::parse(text);
+  if (told.is_null()) return;
+  run_id_ = std::stoull(told[0].get<std::string>(), nullptr, 16);
+  // The hub listens on 127.0.0.1 of its machine.
+  if (hub_ != nullptr || !is_leader() || told[3] != host) return;
+  link::HubClientOptions options;
+  options.port = told[1];
+  options.worker_token = told[2];
+  options.run = {{"id", told[0]}, {"points", places_->table->to_json()}};
+  options.rank = static_cast<std::uint64_t>(settings_.rank);
+  options.stage = static_cast<std::uint64_t>(settings_.coordinates.pipeline);
+  options.stages = static_cast<std::uint64_t>(settings_.shape.pipeline);
+  leader_ = std::make_unique<link::HubClient>(std::move(options));
 }
 
 base::Result<json> Run::check(const protocol::TrainerRequest& request) const {
@@ -163,8 +189,9 @@ base::Result<json> Run::check(const protocol::TrainerRequest& request) const {
 
 bool Run::before_step(std::int64_t step) { return control_->before_step(step); }
 
-std::unique_ptr<Forward> Run::begin(const trace::ForwardScope& scope, const at::Tensor& tokens) {
-  return std::make_unique<Forward>(places_, *tracer_, hooks_.get(), scope, tokens);
+std::unique_ptr<Forward> Run::begin(const trace::ForwardScope& scope, const at::Tensor& tokens,
+                                    bool has_text) {
+  return std::make_unique<Forward>(places_, *tracer_, hooks_.get(), scope, tokens, has_text);
 }
 
 void Run::end_step(std::int64_t step) {
@@ -175,7 +202,8 @@ void Run::end_step(std::int64_t step) {
 }
 
 void Run::send_event(const std::string& event, json params) {
-  if (hub_ != nullptr && hub_->is_connected()) hub_->client().send_event(event, std::move(params));
+  if (hub_ != nullptr && !hub_->is_connected()) return;
+  if (trace::TraceSink* const hub = sink()) hub->send_event(event, std::move(params));
 }
 
 json Run::apply_program(const json& program, std::int64_t next_step) {
@@ -185,11 +213,14 @@ json Run::apply_program(const json& program, std::int64_t next_step) {
       next_step));
 }
 
-void Run::finish(std::int64_t last_step) {
+void Run::finish(std::int64_t last_step, bool is_collective) {
+  if (leader_ != nullptr) leader_->finish();
+  if (is_collective && settings_.shape.pipeline > 1) control_group_.barrier();
   if (control_) control_->finish(last_step);
   if (hub_ != nullptr) hub_->finish();
   control_.reset();
   tracer_.reset();
+  leader_ = nullptr;
   hooks_ = nullptr;
   hub_ = nullptr;
   control_group_ = tracer_group_ = tensor_group_ = comm::ProcessGroup();

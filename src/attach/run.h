@@ -57,7 +57,8 @@ class Run {
   /// As control::RunControl::before_step(). REQUIRES: has_learned(). Collective over all ranks.
   bool before_step(std::int64_t step);
   /// REQUIRES: has_learned(). Arguments as of Forward.
-  std::unique_ptr<Forward> begin(const trace::ForwardScope& scope, const at::Tensor& tokens);
+  std::unique_ptr<Forward> begin(const trace::ForwardScope& scope, const at::Tensor& tokens,
+                                 bool has_text);
   /// Sends the reports of programs. Collective over all ranks.
   void end_step(std::int64_t step);
   void send_event(const std::string& event, nlohmann::json params);
@@ -68,21 +69,27 @@ class Run {
   /// The file of the recording; empty: none.
   std::string recording() const { return hub_ ? hub_->recording() : ""; }
   /// Ends the connection to the hub; the hub then ends. Afterwards the object holds no process
-  /// group.
-  void finish(std::int64_t last_step);
+  /// group. `is_collective`: all ranks call it, and the hub ends after the leaders of all pipeline
+  /// stages have sent their records.
+  void finish(std::int64_t last_step, bool is_collective);
 
  private:
   void check_agreement(const std::string& description) const;
   void set_contexts(const nlohmann::json& step);
   void connect(nlohmann::json facts, const trace::Plan& plan);
+  void connect_leader();
   trace::Plan first_plan(const nlohmann::json& plan) const;
   base::Result<trace::Plan> read_plan(const nlohmann::json& plan) const;
   base::Result<nlohmann::json> check(const protocol::TrainerRequest& request) const;
-  trace::TraceSink* sink() const { return hub_ ? &hub_->client() : nullptr; }
+  /// The first tensor rank of data replica 0 of a pipeline stage sends the stage's records.
+  bool is_leader() const { return settings_.coordinates.tensor + settings_.coordinates.data == 0; }
+  trace::TraceSink* sink() const { return hub_ ? &hub_->client() : leader_.get(); }
 
   const Settings settings_;
   comm::ProcessGroup control_group_, tracer_group_, tensor_group_;
   std::unique_ptr<control::HubSession> hub_;  // null: no hub, or not global rank 0
+  std::unique_ptr<link::HubClient> leader_;   // of a later pipeline stage; null: not its leader
+  std::uint64_t run_id_ = 0;                  // 0: no hub
   std::unique_ptr<checkpoint::VectorDirectory> vectors_;
   std::shared_ptr<const Places> places_;
   trace::PlanContext plan_context_;

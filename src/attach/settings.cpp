@@ -27,8 +27,11 @@ Settings read_settings(const json& text) {
   settings.tracer_group = text.at("tracer_group");
   settings.tensor_group = text.at("tensor_group");
   settings.shape.tensor = text.at("mesh").at("tensor");
+  settings.rank = text.at("rank");
+  settings.shape.pipeline = text.at("mesh").at("pipeline");
   settings.shape.data = text.at("mesh").at("data");
   settings.coordinates.tensor = text.at("coordinates").at("tensor");
+  settings.coordinates.pipeline = text.at("coordinates").at("pipeline");
   settings.coordinates.data = text.at("coordinates").at("data");
   settings.has_hub = text.contains("hub");
   if (settings.has_hub) settings.hub = hub_of(text.at("hub"));

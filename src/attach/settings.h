@@ -15,6 +15,7 @@ struct Settings {
   std::string control_group;  // all ranks
   std::string tracer_group;   // the ranks of the tensor axis
   std::string tensor_group;   // the same ranks, for programs
+  int rank = 0;               // global
   mesh::MeshShape shape;
   mesh::Coordinates coordinates;
   bool has_hub = false;  // on global rank 0, if the run has a page or a recording

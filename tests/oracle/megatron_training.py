@@ -4,6 +4,8 @@ The tracer is attached or not. Hooks of this file, which know nothing of the tra
 and returned on this rank and its gradient; rank r writes them to OUT/rank<r>.pt, with losses and weights.
 
     python megatron_training.py OUT '{"model": "llama", "steps": 3, "attach": {…}, …}'
+
+With "chunks", the two ranks are pipeline stages with so many virtual stages each, which Megatron's own schedule runs.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 TOKENS, VOCABULARY, HIDDEN, LAYERS = 8, 48, 32, 2
+PIPELINE_LAYERS, MICRO_BATCHES = 4, 4  # with pipeline stages
 
 # Settings of TransformerConfig; `position` is an argument of GPTModel.
 MODELS: dict[str, dict[str, Any]] = {
@@ -35,15 +38,28 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 def run_on_cpu() -> None:
-    """All patches of Megatron-Core 0.16.1, which expects CUDA: the device of new tensors, and the generators of random
-    numbers with their states, which nobody uses without dropout."""
+    """All patches of Megatron-Core 0.16.1, which expects CUDA: the device of new tensors, the wait for the device, and
+    the generators of random numbers with their states, which nobody uses without dropout."""
+    from megatron.core.pipeline_parallel import schedules
     from megatron.core.tensor_parallel import random
 
+    schedules.torch = TorchOnCpu()
+    torch.cuda.synchronize = lambda *_args: None  # type: ignore[assignment]
     torch.cuda.current_device = lambda: torch.device("cpu")  # type: ignore[assignment, return-value]
     random.CudaRNGStatesTracker.fork = lambda *_args: contextlib.nullcontext()
     random._get_all_rng_states = lambda: ()  # these three: of recomputation
     random._set_all_rng_states = lambda *_states: None
     random._fork_rng = contextlib.nullcontext
+
+
+class TorchOnCpu:
+    """The module torch, as the schedules of pipelines use it."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    def zeros(self, *sizes: Any, device: str, **options: Any) -> Tensor:
+        return torch.zeros(*sizes, **options)
 
 
 class PartNorm(nn.RMSNorm):
@@ -88,6 +104,34 @@ def make_model(options: dict[str, Any]) -> nn.Module:
     return model
 
 
+def make_chunks(options: dict[str, Any]) -> list[nn.Module]:
+    """This rank's virtual pipeline stages."""
+    from megatron.core import parallel_state
+    from megatron.core.models.gpt import GPTModel
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+    from megatron.core.transformer.transformer_config import TransformerConfig
+
+    settings, count = dict(MODELS[options["model"]]), options["chunks"]
+    position = settings.pop("position")
+    config = TransformerConfig(
+        num_layers=PIPELINE_LAYERS, hidden_size=HIDDEN, use_cpu_initialization=True, attention_dropout=0.0,
+        hidden_dropout=0.0, bias_activation_fusion=False, gradient_accumulation_fusion=False,
+        pipeline_model_parallel_size=2, pipeline_dtype=torch.float32, deallocate_pipeline_outputs=True,
+        virtual_pipeline_model_parallel_size=count if count > 1 else None, **settings,
+    )  # fmt: skip
+    torch.manual_seed(7)
+    chunks: list[nn.Module] = []
+    for number in (range(count) if count > 1 else [None]):
+        is_first = parallel_state.is_pipeline_first_stage(ignore_virtual=False, vp_stage=number)
+        is_last = parallel_state.is_pipeline_last_stage(ignore_virtual=False, vp_stage=number)
+        spec = get_gpt_layer_local_spec(normalization=settings.get("normalization"))
+        chunks.append(GPTModel(
+            config, spec, VOCABULARY, TOKENS, pre_process=is_first, post_process=is_last, vp_stage=number,
+            position_embedding_type=position, share_embeddings_and_output_weights=False,
+        ))  # fmt: skip
+    return chunks
+
+
 def mark_columns(weight: Tensor) -> None:
     """Column k of the output is k times the first feature of the input."""
     weight.zero_()
@@ -95,7 +139,8 @@ def mark_columns(weight: Tensor) -> None:
 
 
 class Witness:
-    """Keeps the first tensor that each module takes and returns, and its gradient, by step and name."""
+    """Keeps the first tensor that each module takes and returns, and its gradient, by step and name. Of several
+    micro-batches, those of the first."""
 
     def __init__(self, root: nn.Module) -> None:
         self.values: dict[tuple[int, str], Tensor] = {}
@@ -118,7 +163,7 @@ class Witness:
             return
         self.values.setdefault(key, tensor.detach().clone())
         if tensor.requires_grad and torch.is_grad_enabled():  # with recomputation, only the second time
-            tensor.register_hook(lambda gradient: self.gradients.__setitem__(key, gradient.detach().clone()))
+            tensor.register_hook(lambda gradient: self.gradients.setdefault(key, gradient.detach().clone()))
 
 
 def batch_of(step: int, rows: int) -> tuple[Tensor, Tensor]:
@@ -151,6 +196,34 @@ def train_step(
     return {"lm loss": loss.detach()}, 0, False, False, 0, norm, None, 0
 
 
+def train_pipeline_step(
+    forward_step_func: Any, data_iterator: None, model: list[nn.Module], optimizer: torch.optim.Optimizer
+) -> tuple[Any, ...]:  # fmt: skip
+    """As train_step, by the schedule of Megatron-Core."""
+    from megatron.core.pipeline_parallel import get_forward_backward_func
+
+    def run_one(batches: Any, chunk: nn.Module, *_args: Any) -> Any:
+        def loss_of_output(output: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+            loss = output.mean()
+            return loss, {"lm loss": loss.detach()}
+
+        ids, labels = batch_of(next(batches), 2)
+        later = torch.ones(1, 1, TOKENS, TOKENS).triu(1).bool()
+        return chunk(ids, torch.arange(TOKENS).expand_as(ids), later, labels=labels), loss_of_output
+
+    optimizer.zero_grad()
+    step = forward_step_func.keywords["step"]
+    batches = [iter(range(100 * step, 100 * step + MICRO_BATCHES)) for _ in model]
+    told = get_forward_backward_func()(
+        forward_step_func=run_one, data_iterator=batches if len(model) > 1 else batches[0],
+        model=model if len(model) > 1 else model[0], num_microbatches=MICRO_BATCHES, seq_length=TOKENS,
+        micro_batch_size=2, decoder_seq_length=TOKENS, forward_only=False,
+    )  # fmt: skip
+    optimizer.step()
+    losses = {"lm loss": torch.stack([one["lm loss"] for one in told]).mean()} if told else {}
+    return losses, 0, False, False, 0, None, None, 0
+
+
 def main() -> None:
     from megatron.core import parallel_state
 
@@ -158,24 +231,30 @@ def main() -> None:
     torch.set_num_threads(1)
     run_on_cpu()
     dist.init_process_group("gloo")
-    parallel_state.initialize_model_parallel(tensor_model_parallel_size=dist.get_world_size())
-    model = make_model(options)
+    if chunks := options.get("chunks"):
+        parallel_state.initialize_model_parallel(1, 2, chunks if chunks > 1 else None)
+        model = nn.ModuleList(make_chunks(options))
+        models, own_step = list(model), train_pipeline_step
+    else:
+        parallel_state.initialize_model_parallel(tensor_model_parallel_size=dist.get_world_size())
+        model = make_model(options)
+        models, own_step = [model], train_step
     if weights := options.get("weights"):
         model.load_state_dict(torch.load(weights))
     kept = {name: weight.clone() for name, weight in model.state_dict().items() if isinstance(weight, Tensor)}
     witness = Witness(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0 if options.get("marked") else 0.05)
-    run, one_step = None, train_step
+    run, one_step = None, own_step
     if options.get("attach") is not None:
         import tensor_tracer as tt
 
-        run = tt.attach(model, **options["attach"])
-        one_step = tt.megatron.wrap_train_step(train_step, run)
+        run = tt.attach(models, **options["attach"])
+        one_step = tt.megatron.wrap_train_step(own_step, run)
     losses = []
     for step in range(1, options["steps"] + 1):
         witness.step = step
-        results = one_step(partial(loss_of, step=step, rows=options.get("rows", 4)), None, [model], optimizer)
-        losses.append(float(results[0]["lm loss"]))
+        results = one_step(partial(loss_of, step=step, rows=options.get("rows", 4)), None, models, optimizer)
+        losses.append(float(results[0].get("lm loss", 0.0)))
     rank = dist.get_rank()
     if run is not None:
         (out / f"points{rank}.json").write_text(json.dumps(run.points()))

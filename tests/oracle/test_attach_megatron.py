@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from megatron_training import LAYERS, TOKENS, VOCABULARY
+from megatron_training import LAYERS, PIPELINE_LAYERS, TOKENS, VOCABULARY
 from program import REPOSITORY, environment
 from tensor_tracer import open_recording
 from tensor_tracer.record import Record
@@ -252,6 +252,35 @@ def test_column_k_carries_k(train: Train) -> None:
             assert np.array_equal(record.values, np.broadcast_to(np.arange(names[path]), record.shape)), record
             found.add((path, record.layer))
     assert len(found) == 2 * LAYERS + 1
+
+
+@NIGHTLY
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_pipeline_stages(chunks: int, train: Train) -> None:
+    """Of the first micro-batch, which the hooks of this training keep. Megatron's own schedule runs the stages."""
+    watched, alone = train("llama", 2, chunks=chunks), train("llama", 2, attached=False, chunks=chunks)
+    assert watched.ranks[1]["losses"] == alone.ranks[1]["losses"]
+    assert np.allclose(watched.scalars("loss"), watched.ranks[1]["losses"], rtol=1e-12)
+    seen = set()
+    for record in watched.records():
+        if record.point == "InputTokens":
+            continue
+        place = watched.places[record.point, record.layer]
+        path = place["path"].removeprefix(f"layers[{record.layer}].")
+        end, stage = path.rpartition(".")[2], int(place["stage"])
+        assert record.pipeline_rank == stage % 2
+        key = record.step, f"{stage // 2}.{place['module']}.{end}"
+        found = watched.ranks[stage % 2]["gradients" if record.direction == "gradient" else "values"][key]
+        expected = found.transpose(0, 1) if found.dim() == 3 and path not in BATCH_FIRST else found
+        assert np.array_equal(record.values, expected.numpy()), record
+        seen.add((path, record.layer, record.direction, record.step))
+    assert seen == {
+        (path, layer, direction, step)
+        for path in (LAYER | OUTSIDE)
+        for layer in (range(1, PIPELINE_LAYERS + 1) if path in LAYER else (0,))
+        for direction in (("value",) if path == MASKED else ("value", "gradient"))
+        for step in (2, 3)
+    }  # fmt: skip
 
 
 @NIGHTLY

@@ -211,7 +211,7 @@ def test_logits_are_what_the_output_layer_returns() -> None:
     """With labels, the model returns the loss; without, a copy of the logits."""
     layer, model = module("ColumnParallelLinear", **COLUMN), module("GPTModel", **GPT)
     sites = make_sites([seen("output_layer", layer, 8, 2, 48), seen("", model, 2, 8, 48)], {}, Batch(2, 8, True), 2)
-    assert [site.name for site in name_sites(sites, {}, Names(None), 96)] == ["Logits", "output"]
+    assert [site.name for site in name_sites(sites, Names(None), 96)] == ["Logits", "output"]
     assert not megatron.is_output_layer("output_layer", nn.Linear(2, 2))
 
 
@@ -240,7 +240,7 @@ def test_the_module_that_passes_a_tensor_on_may_know_more() -> None:
 
     root = Root()
     learner = Learner(root, Layouts(2, {}, TensorAxis.of(root, ["tp"]), megatron.rule_for))
-    learner.start(None)
+    learner.start(None, None)
     learner.finish(root(torch.rand(8, 2, 4)))
     layouts = {one.name: (str(one.layout), one.layout.source) for one in learner.seen}
     assert layouts["norm.output"] == ("replicate", "the class Attention of attention")
@@ -253,31 +253,28 @@ def test_the_module_that_passes_a_tensor_on_may_know_more() -> None:
 class State:
     """megatron.core.parallel_state."""
 
-    def __init__(self, is_initialized: bool = True, stages: int = 1, contexts: int = 1) -> None:
+    def __init__(self, is_initialized: bool = True, contexts: int = 1) -> None:
         self.model_parallel_is_initialized = lambda: is_initialized
         self.get_tensor_model_parallel_group = lambda: "the group"
-        self.get_pipeline_model_parallel_world_size = lambda: stages
+        self.get_pipeline_model_parallel_group = lambda: "the stages"
         self.get_context_parallel_world_size = lambda: contexts
 
 
-@pytest.mark.parametrize(("state", "group"), [
-    (None, None), (State(is_initialized=False), None), (State(), "the group"),
+@pytest.mark.parametrize(("state", "groups"), [
+    (None, (None, None)), (State(is_initialized=False), (None, None)), (State(), ("the group", "the stages")),
 ])  # fmt: skip
-def test_the_tensor_parallel_group(state: State | None, group: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_groups(state: State | None, groups: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     if state is not None:
         monkeypatch.setitem(sys.modules, "megatron.core.parallel_state", state)
-    assert megatron.tensor_group() == group
+    assert (megatron.tensor_group(), megatron.pipeline_group()) == groups
     megatron.check_supported()
 
 
-@pytest.mark.parametrize(("state", "what"), [
-    (State(stages=2), "2 pipeline stages"), (State(contexts=4), "4 context-parallel ranks"),
-])  # fmt: skip
-def test_what_would_be_shown_wrongly_is_refused(state: State, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "megatron.core.parallel_state", state)
+def test_what_would_be_shown_wrongly_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "megatron.core.parallel_state", State(contexts=4))
     monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
-    with pytest.raises(TensorTracerError, match=what):
-        make_groups(nn.Linear(2, 2), TensorAxis(frozenset(), False), None)
+    with pytest.raises(TensorTracerError, match="4 context-parallel ranks"):
+        make_groups(nn.Linear(2, 2), TensorAxis(frozenset(), False))
 
 
 # --- the adapter ---
@@ -354,10 +351,8 @@ def test_the_first_step_attaches(monkeypatch: pytest.MonkeyPatch) -> None:
     chunk = nn.Linear(2, 2)
     for iteration in (40, 41):
         traced(None, None, [chunk], Optimizer(), iteration=iteration)
-    assert attached == [(chunk, {"trainer": "Megatron-LM", "first_step": 41, "port": 0})]
+    assert attached == [([chunk], {"trainer": "Megatron-LM", "first_step": 41, "port": 0})]
     assert run.told.count("begin") == 2
-    with pytest.raises(TensorTracerError, match="2 chunks"):
-        tt.megatron.wrap_train_step(step_with(RESULTS))(None, None, [chunk, chunk], Optimizer())
 
 
 @pytest.mark.parametrize("save", [None, "checkpoints"])

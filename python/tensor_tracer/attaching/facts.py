@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
@@ -17,30 +19,43 @@ _kNames = {
 }
 
 
-def model_facts(
-    root: nn.Module, num_layers: int, hidden_size: int, tokens: int, vocabulary: int, ranks: int
-) -> dict[str, Any]:
-    """The model's configuration where it has one, else what was seen. `ranks`: the number of tensor-parallel ranks."""
+@dataclass(frozen=True)
+class Known:
+    """What a part of the model says about the model. `parameters`: of this part, on all tensor-parallel ranks."""
+
+    kind: str  # the class
+    sizes: dict[str, int]
+    head_size: int  # 0: not stated
+    parameters: int
+
+
+def known_of(root: nn.Module, ranks: int) -> Known:
+    """`ranks`: the number of tensor-parallel ranks."""
     config = getattr(root, "config", None) or getattr(root, "model_args", None)
-    facts: dict[str, Any] = {}
+    sizes: dict[str, int] = {}
     for name, spellings in _kNames.items():
         values = (getattr(config, spelling, None) for spelling in spellings)
         number = next((value for value in values if isinstance(value, int) and value > 0), None)
         if number is not None:
-            facts[name] = number
+            sizes[name] = number
+    head = getattr(config, "head_dim", None) or getattr(config, "kv_channels", None)
+    parameters = sum(megatron.whole_size(parameter, ranks) for parameter in root.parameters())
+    return Known(type(root).__name__, sizes, head if isinstance(head, int) else 0, parameters)
+
+
+def model_facts(
+    parts: Sequence[Known], num_layers: int, hidden_size: int, tokens: int, vocabulary: int
+) -> dict[str, Any]:
+    """The model's configuration where it has one, else what was seen. `parts`: of all pipeline stages."""
     defaults = {"hidden_size": hidden_size, "num_attention_heads": 1, "vocab_size": vocabulary}
-    return defaults | facts | {
-        "num_layers": num_layers, "seq_length": tokens,
-        "parameters": sum(megatron.whole_size(parameter, ranks) for parameter in root.parameters()),
-    }  # fmt: skip
+    parameters = sum(part.parameters for part in parts)
+    return defaults | parts[0].sizes | {"num_layers": num_layers, "seq_length": tokens, "parameters": parameters}
 
 
-def head_size(root: nn.Module, model: dict[str, Any]) -> int:
+def head_size(known: Known, model: dict[str, Any]) -> int:
     """The number of features of an attention head; 0: not known."""
-    config = getattr(root, "config", None)
-    given = getattr(config, "head_dim", None) or getattr(config, "kv_channels", None)
-    if isinstance(given, int):
-        return given
+    if known.head_size:
+        return known.head_size
     return int(model["hidden_size"]) // int(model["num_attention_heads"]) if model["num_attention_heads"] > 1 else 0
 
 

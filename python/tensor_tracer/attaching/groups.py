@@ -3,77 +3,131 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
 
 from tensor_tracer.attaching import megatron
 from tensor_tracer.attaching.layouts import TensorAxis
 from tensor_tracer.errors import TensorTracerError
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Groups:
-    """`tensor_ranks`: the global ranks of this rank's tensor-parallel group, in order."""
+    """`tensor_ranks`: the global ranks of this rank's tensor-parallel group, in order. `pipeline_ranks`: those of its
+    pipeline-parallel group, in the order of the stages."""
 
     tensor_ranks: tuple[int, ...]
     data_index: int
     data_size: int
     rank: int
+    pipeline_ranks: tuple[int, ...]
     control: Any = None  # gloo groups; None: one rank
     tracer: Any = None
     tensor: Any = None
+    pipeline: Any = None
+
+    @property
+    def pipeline_index(self) -> int:
+        return self.pipeline_ranks.index(self.rank)
 
     def settings(self) -> dict[str, Any]:
+        tensor, pipeline = len(self.tensor_ranks), len(self.pipeline_ranks)
         return {
-            "control_group": _name_of(self.control), "tracer_group": _name_of(self.tracer),
+            "rank": self.rank, "control_group": _name_of(self.control), "tracer_group": _name_of(self.tracer),
             "tensor_group": _name_of(self.tensor),
-            "mesh": {"tensor": len(self.tensor_ranks), "data": self.data_size},
-            "coordinates": {"tensor": self.tensor_ranks.index(self.rank), "data": self.data_index},
+            "mesh": {"tensor": tensor, "pipeline": pipeline, "data": self.data_size},
+            "coordinates": {
+                "tensor": self.tensor_ranks.index(self.rank), "pipeline": self.pipeline_index, "data": self.data_index,
+            },
         }  # fmt: skip
 
     def gather(self, value: Any) -> list[Any]:
         """The value of each tensor-parallel rank. Collective over them."""
-        if self.tracer is None:
-            return [value]
-        values: list[Any] = [None] * len(self.tensor_ranks)
-        dist.all_gather_object(values, value, group=self.tracer)
-        return values
+        return _gather(value, self.tracer, len(self.tensor_ranks))
+
+    def gather_stages(self, values: Mapping[int, T]) -> list[T]:
+        """The values of all virtual pipeline stages, in their order. `values`: of those on this rank, by number.
+        Collective over the pipeline-parallel ranks."""
+        found: dict[int, T] = {}
+        for one in _gather(dict(values), self.pipeline, len(self.pipeline_ranks)):
+            found |= one
+        return [found[stage] for stage in sorted(found)]
 
     def destroy(self) -> None:
-        for group in (self.control, self.tracer, self.tensor):
+        for group in (self.control, self.tracer, self.tensor, self.pipeline):
             if group is not None and dist.is_initialized():
                 dist.destroy_process_group(group)
 
 
-def make_groups(model: nn.Module, axis: TensorAxis, tensor_group: Any) -> Groups:
+def make_groups(model: nn.Module, axis: TensorAxis, tensor_group: Any = None, pipeline_group: Any = None) -> Groups:
     """`tensor_group`: the tensor-parallel group that the user gave; None: that of Megatron-Core, if it is in use,
-    or else that of the model's DTensors. Collective over all ranks."""
+    or else that of the model's DTensors. `pipeline_group`: the pipeline-parallel group, in the order of the stages;
+    None: that of Megatron-Core, if it is in use. Collective over all ranks."""
     if not dist.is_available() or not dist.is_initialized():
         _refuse_launched()
-        return Groups((0,), 0, 1, 0)
+        return Groups((0,), 0, 1, 0, (0,))
     megatron.check_supported()
     rank = dist.get_rank()
-    given = tensor_group if tensor_group is not None else megatron.tensor_group()
-    of_tensor = dist.get_process_group_ranks(given) if given is not None else _mesh_ranks(model, axis)
-    own = sorted(of_tensor or [rank])
-    every: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(every, own)
-    parts = sorted({tuple(one) for one in every})
-    if sorted(one for part in parts for one in part) != list(range(dist.get_world_size())):
-        message = f"the tensor-parallel groups {[list(part) for part in parts]} do not divide the ranks"
-        raise TensorTracerError("invalid_argument", message, "tensor_parallel_group", "give each rank its own group")
+    tensor = _ranks_of(tensor_group, megatron.tensor_group()) or _mesh_ranks(model, axis) or [rank]
+    pipeline = _ranks_of(pipeline_group, megatron.pipeline_group()) or [rank]
     if dist.get_world_size() == 1:
-        return Groups((0,), 0, 1, 0)
+        return Groups((0,), 0, 1, 0, (0,))
+    every: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(every, (tuple(sorted(tensor)), tuple(pipeline)))
+    tensors, pipelines = [one[0] for one in every], [one[1] for one in every]
+    _check_parts(tensors, "tensor")
+    _check_parts(pipelines, "pipeline")
+    if pipelines[0][0] != 0 or len({len(one) for one in pipelines}) > 1:
+        message = f"global rank 0 is not in the first stage of equally long pipelines {sorted(set(pipelines))}"
+        raise TensorTracerError(
+            "invalid_argument", message, "pipeline_parallel_group", "give rank 0 the first stage of its pipeline"
+        )
+    # A data replica is known by the tensor-parallel group of its first pipeline stage.
+    replicas = sorted({tensors[one[0]] for one in pipelines})
+    index = replicas.index(tensors[pipelines[rank][0]])
     control = dist.new_group(backend="gloo")
-    tracer = tensor = None
-    for part in parts:  # every rank makes every group, in the same order
-        made = [dist.new_group(list(part), backend="gloo") for _ in range(2)] if len(part) > 1 else [None, None]
-        if rank in part:
-            tracer, tensor = made
-    return Groups(tuple(own), parts.index(tuple(own)), len(parts), rank, control, tracer, tensor)
+    tracer, own, stages = (_new_group(parts, rank) for parts in (tensors, tensors, pipelines))
+    return Groups(
+        tensors[rank], index, len(replicas), rank, pipelines[rank], control, tracer, own, stages
+    )
+
+
+def _ranks_of(given: Any, known: Any) -> list[int] | None:
+    """The ranks of the group that was given, a process group or a DeviceMesh with one axis, or else of the known one."""
+    group = known if given is None else given
+    if group is None:
+        return None
+    return list(dist.get_process_group_ranks(group.get_group() if isinstance(group, DeviceMesh) else group))
+
+
+def _check_parts(parts: Sequence[tuple[int, ...]], axis: str) -> None:
+    if sorted(one for part in set(parts) for one in part) != list(range(len(parts))):
+        message = f"the {axis}-parallel groups {[list(part) for part in sorted(set(parts))]} do not divide the ranks"
+        raise TensorTracerError("invalid_argument", message, f"{axis}_parallel_group", "give each rank its own group")
+
+
+def _new_group(parts: Sequence[tuple[int, ...]], rank: int) -> Any:
+    """A new group of the ranks of this rank's part; None: it is alone. Every rank makes every group, in one order."""
+    found = None
+    for part in sorted(set(parts)):
+        made = dist.new_group(list(part), backend="gloo") if len(part) > 1 else None
+        found = made if rank in part else found
+    return found
+
+
+def _gather(value: T, group: Any, ranks: int) -> list[T]:
+    if group is None:
+        return [value]
+    values: list[Any] = [None] * ranks
+    dist.all_gather_object(values, value, group=group)
+    return values
 
 
 def _mesh_ranks(model: nn.Module, axis: TensorAxis) -> list[int] | None:

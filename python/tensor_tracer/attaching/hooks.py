@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import _StopRecomputationError
 from torch.utils.hooks import RemovableHandle
 
 from tensor_tracer.attaching.learning import Member, first_tensor, member_of, replaced
@@ -28,9 +29,12 @@ class SiteHooks:
         self._inputs: dict[int, Tensor] = {}  # of layers that programs skip
         self.forward: Any = None  # torch.classes.tensor_tracer.Forward of the pass; None: no pass
 
-    def arm(self, forward: Any) -> None:
-        """Installs what the pass needs. Nothing changes if the pass before needed the same."""
+    def use(self, forward: Any) -> None:
+        """Installs what the pass needs. Nothing changes if the pass before needed the same. None: no pass runs."""
         self.forward = forward
+        if forward is None:
+            self.remove()
+            return
         needed = frozenset(forward.wanted()) - self._failed, bool(forward.has_programs())
         if needed == self._installed:
             return
@@ -83,6 +87,8 @@ class SiteHooks:
             seen = changed if torch.is_grad_enabled() else changed.detach()
             self.forward.capture(number, seen, local_of(seen) if is_wrapped(seen) else seen)
             return None if changed is tensor else replaced(value, member, changed)
+        except _StopRecomputationError:  # a program's operator has saved the last tensor that the backward pass needs
+            raise
         except Exception as error:  # no error of ours reaches training
             self._failed.add(number)
             site = self._sites[number]

@@ -32,6 +32,7 @@ class Seen:
     layout: Layout
     bits: int  # a hash of this rank's numbers; 0: not asked
     is_constant: bool
+    is_received: bool = False  # from the pipeline stage before
     aliases: list[str] = field(default_factory=list)  # other names of the same tensor
     calls: int = 1  # of the module in this forward
 
@@ -49,12 +50,14 @@ class Learner:
         self.seen: list[Seen] = []
         self.failures: list[str] = []
         self.tokens: Tensor | None = None
+        self._received: Tensor | None = None
         self._of_tensor: dict[int, tuple[weakref.ref[Tensor], Seen]] = {}
         self._calls: dict[str, int] = {}
         self._handles: list[RemovableHandle] = []
 
-    def start(self, tokens: Tensor | None) -> None:
-        self.tokens = tokens
+    def start(self, tokens: Tensor | None, received: Tensor | None) -> None:
+        """`received`: what the root gets from the pipeline stage before."""
+        self.tokens, self._received = tokens, received
         for path, module in self.root.named_modules():
             if module is self.root or module._compiled_call_impl is not None or _is_inside_compiled(self.root, path):
                 continue
@@ -71,6 +74,7 @@ class Learner:
             handle.remove()
         self._handles.clear()
         self._of_tensor.clear()
+        self._received = None
 
     def _before(self, path: str) -> Any:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -111,7 +115,8 @@ class Learner:
         layout = self._layout_of(path, module, is_output, tensor)
         bits, is_constant = fingerprint(local_of(tensor)) if self.layouts.ranks > 1 else (0, False)
         shape = tuple(local_of(tensor).shape)
-        seen = Seen(path, module, is_output, member, shape, tensor.dtype, layout, bits, is_constant)
+        is_received = tensor is self._received
+        seen = Seen(path, module, is_output, member, shape, tensor.dtype, layout, bits, is_constant, is_received)
         self.seen.append(seen)
         self._of_tensor[id(tensor)] = (weakref.ref(tensor), seen)
 

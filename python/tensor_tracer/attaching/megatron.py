@@ -33,21 +33,22 @@ _kPartial = Layout(problem="the ranks hold partial sums, which this module does 
 
 def check_supported() -> None:
     """Refuses what the tracer would show wrongly. Raises TensorTracerError."""
-    if (state := _state()) is None:
-        return
-    for name, size in (
-        ("pipeline stages", state.get_pipeline_model_parallel_world_size()),
-        ("context-parallel ranks", state.get_context_parallel_world_size()),
-    ):
-        if size > 1:
-            message = f"the model has {size} {name}, and the tracer follows whole models and sequences"
-            raise TensorTracerError("invalid_argument", message, "model", f"train without {name}")
+    state = _state()
+    if state is not None and (size := state.get_context_parallel_world_size()) > 1:
+        message = f"the model has {size} context-parallel ranks, and the tracer follows whole sequences"
+        raise TensorTracerError("invalid_argument", message, "model", "train without context-parallel ranks")
 
 
 def tensor_group() -> Any:
     """The tensor-parallel group of this process; None: Megatron-Core is not imported or not initialised."""
     state = _state()
     return None if state is None else state.get_tensor_model_parallel_group()
+
+
+def pipeline_group() -> Any:
+    """The pipeline-parallel group of this process, in the order of the stages; None as for tensor_group()."""
+    state = _state()
+    return None if state is None else state.get_pipeline_model_parallel_group()
 
 
 def _state() -> Any:

@@ -5,27 +5,23 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from tensor_tracer.attaching import facts as about
-from tensor_tracer.attaching import megatron
+from tensor_tracer.attaching.chunks import Chunk
 from tensor_tracer.attaching.extension import called
 from tensor_tracer.attaching.groups import Groups
-from tensor_tracer.attaching.hooks import SiteHooks
 from tensor_tracer.attaching.layouts import Layouts
-from tensor_tracer.attaching.learning import Learner
 from tensor_tracer.attaching.names import Names
+from tensor_tracer.attaching.numbers import StageNumbers
+from tensor_tracer.attaching.parts import Part
 from tensor_tracer.attaching.plans import expand
-from tensor_tracer.attaching.table import (
-    Batch, Site, describe, find_layers, make_sites, name_sites, settle_layouts, tokens_row,
-)  # fmt: skip
-from tensor_tracer.attaching.tokens import find_tokens, text_size
+from tensor_tracer.attaching.stages import Table, make_table
+from tensor_tracer.attaching.table import Site
 from tensor_tracer.errors import TensorTracerError
 
 
@@ -34,37 +30,33 @@ class RunStopped(Exception):
 
 
 class AttachedRun:
-    """What tensor_tracer.attach() returns. Every rank calls the same methods in the same order.
+    """What tensor_tracer.attach() returns. Every rank calls the same methods in the same order. `parts`: of the model,
+    by the number of the virtual pipeline stage.
 
     The first step is not traced: the tracer learns the model's places from it.
     Thread: the thread that runs the step.
     """
 
     def __init__(
-        self, root: nn.Module, native: Any, groups: Groups, layouts: Layouts, plan: Any,
+        self, parts: Mapping[int, Part], native: Any, groups: Groups, layouts: Layouts, plan: Any,
         names: Names, first_step: int, told: dict[str, str],
     ) -> None:  # fmt: skip
-        self._root, self._native, self._groups, self._layouts = root, native, groups, layouts
+        self._native, self._groups = native, groups
         self._plan, self._names, self._told = plan, names, told
         self._step = first_step - 1  # the last step that has begun
-        self._is_in_step = self._has_ended = self._has_learned = False
+        self._is_in_step = self._has_ended = False
         self._may_continue: bool | None = None  # of the next step; None: not asked yet
-        self._micro_batch = self._evaluated = 0  # forwards of the step; forwards after it without a backward
         self._begin = 0.0
         self._tracer_seconds = 0.0
         self._numbers: dict[str, Any] | None = None  # of the last step, not sent yet
-        self._forward: Any = None
-        self._learner: Learner | None = None
-        self._learned: tuple[Learner, Batch] | None = None
-        self._hooks = SiteHooks([], {}, self._warn)
-        self._sites: list[Site] = []
+        self._table: Table | None = None  # None: the places are not known yet
         self._given_tokens: Tensor | None = None
         hub = native.hub()
         self._hub: dict[str, Any] = json.loads(hub) if hub else {}
-        self._handles = [
-            root.register_forward_pre_hook(self._before_forward, with_kwargs=True, prepend=True),
-            root.register_forward_hook(self._after_forward),
-        ]
+        last = groups.gather_stages(dict.fromkeys(parts, groups.rank))[-1]
+        self._far = StageNumbers(groups, last, self._send_far)
+        self._chunks = [Chunk(part, stage, layouts, self, self._warn) for stage, part in parts.items()]
+        _attached.update({id(part.root): self for part in parts.values()})
 
     # --- what a script calls ---
 
@@ -91,7 +83,8 @@ class AttachedRun:
         try:
             yield
         except BaseException:
-            self._forward = self._hooks.forward = None  # the other ranks may be gone
+            for chunk in self._chunks:
+                chunk.drop_passes()  # the other ranks may be gone
             self._is_in_step = False
             raise
         self.end_step()
@@ -101,14 +94,16 @@ class AttachedRun:
         self._require_running()
         if self._is_in_step:
             raise TensorTracerError("invalid_state", f"step {self._step} has not ended", "step", "call end_step first")
-        self._end_forward()
+        self._end_passes()
         self._send_numbers()
+        self._far.exchange()
         if not self.may_continue():
             raise RunStopped(f"the run was stopped after step {self._step}")
         self._may_continue = None
         self._step += 1
         self._is_in_step = True
-        self._micro_batch = self._evaluated = 0
+        for chunk in self._chunks:
+            chunk.begin_step()
         self._given_tokens = tokens.detach().to("cpu", torch.int64) if tokens is not None else None
         self._begin = time.perf_counter()
 
@@ -116,31 +111,34 @@ class AttachedRun:
         """Waits while the run is paused, and takes new plans and programs. False: a viewer has stopped the run, and
         begin_step() would raise RunStopped. Between steps only. Collective over all ranks."""
         if self._may_continue is None:
-            self._end_forward()
-            self._may_continue = not self._has_learned or bool(self._native.before_step(self._step + 1))
+            self._end_passes()
+            self._may_continue = not self.has_learned or bool(self._native.before_step(self._step + 1))
         return self._may_continue
 
     def end_step(self) -> None:
         """The end of step(). Collective over all ranks."""
         self._require_running()
-        self._end_forward()
+        self._end_passes()
         self._is_in_step = False
         seconds = time.perf_counter() - self._begin
         self._numbers = {"step": self._step, "step_ms": seconds * 1e3}
-        if self._has_learned:
+        if self.has_learned:
             tracer = self._native.tracer_seconds()
             self._numbers["tracer_ms"] = (tracer - self._tracer_seconds) * 1e3
             self._tracer_seconds = tracer
             self._native.end_step(self._step)
-        elif self._learned is not None:
-            self._use(*self._learned)
+        elif self._chunks[0].learned is not None:
+            self._use(make_table(self._chunks, self._groups, self._names, self._told))
 
-    def log(self, **numbers: float | Tensor) -> None:
+    def log(self, **numbers: float | Tensor | None) -> None:
         """Numbers of the last step: `loss`, `lr`, `grad_norm`, `valid_loss`, `tokens_per_second`. Those of global
-        rank 0 are shown."""
-        if not self._hub:
+        rank 0 are shown, and one step later those of the last stage of its pipeline. None: this rank has no number."""
+        if not self._hub and not self._far.is_source:
             return
-        sent = {name: float(value) for name, value in numbers.items()}
+        sent = {name: float(value) for name, value in numbers.items() if value is not None}
+        if self._far.is_source:
+            self._far.log(max(self._step, 1), sent)
+            return
         self._numbers = (self._numbers or {"step": max(self._step, 1)}) | sent
         self._send_numbers()
 
@@ -150,15 +148,15 @@ class AttachedRun:
         return [
             {
                 "path": f"layers[{site.layer}].{site.path}" if site.layer else site.path,
-                "name": site.name, "module": site.seen.path, "layer": site.layer, "shape": list(site.seen.shape),
+                "name": site.name, "module": site.seen.path, "layer": site.layer, "stage": site.stage, "shape": list(site.seen.shape),
                 "layout": str(site.layout), "source": site.layout.source, "problem": site.problem,
             }
-            for site in self._sites
+            for site in (self._table.sites if self._table is not None else [])
         ]  # fmt: skip
 
     def intervene(self, program: str | dict[str, Any], name: str = "program") -> dict[str, Any] | None:
         """Puts a program in force from the next step on. Returns its description, on global rank 0."""
-        if not self._has_learned:
+        if not self.has_learned:
             raise TensorTracerError(
                 "invalid_state", "the places of the model are not known yet", "intervene",
                 "call it after the first step",
@@ -173,19 +171,17 @@ class AttachedRun:
         """Removes every hook, ends the hub, and destroys the process groups of the tracer. Collective over all ranks."""
         if self._has_ended:
             return
-        self._end_forward()
+        self._end_passes()
         self._send_numbers()
+        self._far.exchange()
+        self._far.wait()
         self._has_ended = True
-        for handle in self._handles:
-            handle.remove()
-        self._hooks.remove()
-        self._hooks.forward = None
-        if self._learner is not None:
-            self._learner.stop()
-        self._native.finish(max(self._step, 0))
+        for chunk in self._chunks:
+            chunk.remove()
+            _attached.pop(id(chunk.root), None)
+        self._native.finish(max(self._step, 0), True)
         self._native = None
         self._groups.destroy()
-        forget(self._root)
 
     def finish_sending(self) -> None:
         """Sends the queued messages and ends the hub. For the end of the process, without detach()."""
@@ -193,81 +189,51 @@ class AttachedRun:
             return
         self._has_ended = True
         self._send_numbers()
-        self._native.finish(max(self._step, 0))
+        self._native.finish(max(self._step, 0), False)
 
-    # --- the passes ---
+    # --- the passes of the chunks ---
 
-    def _before_forward(self, _root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._end_forward()
-        is_eval = not torch.is_grad_enabled()
+    @property
+    def has_learned(self) -> bool:
+        return self._table is not None
+
+    def takes(self, is_eval: bool) -> bool:
         if self._has_ended or (not self._is_in_step and not is_eval):
-            return
-        tokens = find_tokens(args, kwargs)
+            return False
+        return self.has_learned or not is_eval
+
+    def given_tokens(self, micro_batch: int) -> Tensor | None:
+        """Those of the micro-batch, if the script gave the tokens of all of them."""
+        given = self._given_tokens
+        if given is None or self._table is None or given.shape[0] <= (rows := self._table.batch.rows):
+            return given
+        return given[micro_batch * rows : (micro_batch + 1) * rows]
+
+    def begin(self, chunk: Chunk, tokens: Tensor | None, shape: tuple[int, ...], is_eval: bool) -> Any:
+        assert self._table is not None
+        batch, has_text = self._table.batch, tokens is not None
         if tokens is None:
-            tokens = self._given_tokens
-        if not self._has_learned:
-            if is_eval:
-                return
-            self._micro_batch += 1
-            if self._learned is None:
-                self._learner = Learner(self._root, self._layouts)
-                self._learner.start(tokens)
-            return
-        if tokens is None:
-            tokens = torch.zeros(self._batch.rows, self._batch.tokens, dtype=torch.int64)
-        self._open(tokens, is_eval)
+            rows = shape[1 if batch.is_sequence_first else 0] if len(shape) == 3 else batch.rows
+            tokens = torch.zeros(rows, batch.tokens, dtype=torch.int64)
+        micro_batch = 0 if is_eval else chunk.micro_batch
+        first_row = (micro_batch * self._groups.data_size + self._groups.data_index) * tokens.shape[0]
+        scope = [max(self._step, 1), micro_batch, first_row, chunk.evaluated if is_eval else 0, chunk.stage]
+        forward = self._native.begin(scope, is_eval, tokens, has_text)
+        return None if forward.is_idle() else forward
 
-    def _open(self, tokens: Tensor, is_eval: bool) -> None:
-        micro_batch = 0 if is_eval else self._micro_batch
-        rows = tokens.shape[0]
-        first_row = (micro_batch * self._groups.data_size + self._groups.data_index) * rows
-        scope = [max(self._step, 1), micro_batch, first_row, self._evaluated if is_eval else 0]
-        forward = self._native.begin(scope, is_eval, tokens)
-        if is_eval:
-            self._evaluated += 1
-        else:
-            self._micro_batch += 1
-        if forward.is_idle():
-            self._hooks.remove()
-            return
-        self._forward = forward
-        self._hooks.arm(forward)
+    def _end_passes(self) -> None:
+        for chunk in self._chunks:
+            chunk.end_passes()
 
-    def _after_forward(self, _root: nn.Module, _args: Any, output: Any) -> None:
-        if self._learner is not None:
-            self._learner.finish(output)
-            self._learned = self._learner, _batch_of(self._learner)
-            self._learner = None
-        if self._forward is not None:
-            self._forward.end_forward()
-
-    def _end_forward(self) -> None:
-        forward, self._forward, self._hooks.forward = self._forward, None, None
-        if forward is not None:
-            forward.end()
-
-    def _use(self, learner: Learner, batch: Batch) -> None:
-        """Makes the place table of what was learned, on every rank. Collective over all ranks."""
-        layers = find_layers(self._root, learner.seen)
-        modules = {number: self._root.get_submodule(path) for path, number in layers.items()}
-        batch = replace(batch, is_sequence_first=megatron.is_sequence_first(list(modules.values())))
-        ranks = len(self._groups.tensor_ranks)
-        sites = make_sites(learner.seen, layers, batch, ranks)
-        seen = [(site.seen.shape, site.seen.bits, site.seen.is_constant) for site in sites]
-        warnings = settle_layouts(sites, self._groups.gather(seen)) if ranks > 1 else []
-        vocabulary = text_size(self._root)
-        places = name_sites(sites, layers, self._names, vocabulary)
-        self._sites, self._batch = sites, batch
-        states = [site for site in places if site.name == "HiddenStates"]
-        hidden_size = int(states[0].row["features"]) if states else max((s.row["features"] for s in places), default=1)
-        model = about.model_facts(self._root, len(layers), hidden_size, batch.tokens, vocabulary, ranks)
-        description = self._describe(places, model, batch)
-        called(self._native.learn, json.dumps(description), self._plan_text(places))
-        self._hooks = SiteHooks([None, *places], modules, self._warn)
-        self._has_learned = True
-        self._learned = None
+    def _use(self, table: Table) -> None:
+        """Traces the places from now on. Collective over all ranks."""
+        called(self._native.learn, json.dumps(table.description), self._plan_text(table.places))
+        for chunk in self._chunks:
+            sites = [site if site.stage == chunk.stage else None for site in table.places]
+            chunk.use([None, *sites], table.layers[chunk.stage])
+        self._table = table
         self._native.send_event("state", json.dumps({"phase": "training", "step": self._step}))
-        for warning in warnings + [f"it is not known what the module passes on: {one}" for one in learner.failures]:
+        for warning in table.warnings:
             self._warn(warning)
 
     def _plan_text(self, places: list[Site]) -> str:
@@ -277,37 +243,16 @@ class AttachedRun:
         names = [(site.name, site.full_path) for site in places]
         return json.dumps(expand(self._plan, list(dict.fromkeys(names))))
 
-    def _describe(self, places: list[Site], model: dict[str, Any], batch: Batch) -> dict[str, Any]:
-        head_size = about.head_size(self._root, model)
-        dtype = str(places[0].seen.dtype).removeprefix("torch.") if places else "float32"
-        sites = [tokens_row(), *(describe(site, head_size) for site in places)]
-        names = [str(site["name"]) for site in sites]
-        states = [index for index, name in enumerate(names) if name == "HiddenStates"]
-        micro_batches = max(self._micro_batch, 1)
-        return {
-            "places": {
-                "num_layers": model["num_layers"], "batch": batch.rows, "sequence": batch.tokens, "dtype": dtype,
-                "sites": sites,
-                "layer_input": names.index("Embedding") if "Embedding" in names else 0,
-                "layer_output": states[0] if states else 0,
-            },
-            "step": {
-                "micro_batches": micro_batches, "micro_batch_size": batch.rows, "seq_length": batch.tokens,
-                "hidden_size": model["hidden_size"], "head_size": max(head_size, 1), "dtype": dtype,
-            },
-            "facts": {
-                "model": model, "micro_batch_size": batch.rows, "tokenizer": {"kind": self._told["tokenizer"]},
-                "global_batch_size": batch.rows * micro_batches * self._groups.data_size,
-                "configuration": {"trainer": self._told["trainer"], "model": type(self._root).__name__},
-            },
-        }  # fmt: skip
-
     # --- messages ---
 
     def _send_numbers(self) -> None:
-        if self._numbers is not None and self._hub and self._has_learned:
+        if self._numbers is not None and self._hub and self.has_learned:
             self._native.send_event("step", json.dumps(self._numbers))
         self._numbers = None
+
+    def _send_far(self, numbers: dict[str, float]) -> None:
+        if self._hub and self.has_learned:
+            self._native.send_event("step", json.dumps(numbers))
 
     def _warn(self, message: str) -> None:
         print(f"tensor_tracer: warning: {message}", file=sys.stderr)
@@ -322,22 +267,6 @@ class AttachedRun:
 _attached: dict[int, AttachedRun] = {}
 
 
-def remember(root: nn.Module, run: AttachedRun) -> None:
-    _attached[id(root)] = run
-
-
-def forget(root: nn.Module) -> None:
-    _attached.pop(id(root), None)
-
-
 def is_attached(root: nn.Module) -> bool:
     return id(root) in _attached
 
-
-def _batch_of(learner: Learner) -> Batch:
-    if learner.tokens is not None:
-        return Batch(learner.tokens.shape[0], learner.tokens.shape[1])
-    for seen in learner.seen:
-        if len(seen.shape) == 3:
-            return Batch(seen.shape[0], seen.shape[1])
-    return Batch(1, 1)

@@ -29,6 +29,10 @@ class Site:
     seen: Seen
     layer: int
     path: str  # of the place
+    kind: str = ""  # the class of the module
+    stage: int = 0  # the virtual pipeline stage of the module
+    is_first_input: bool = False  # of the first layer
+    is_model_output: bool = False  # of the part of the model that the stage has
     name: str = ""
     problem: str = ""
     is_claim_wrong: bool = False  # the problem: the shape contradicts the layout that a source claims
@@ -50,9 +54,9 @@ class Batch:
     is_sequence_first: bool = False  # the order of a module's dims where the shape does not say it
 
 
-def find_layers(root: nn.Module, seen: Sequence[Seen]) -> dict[str, int]:
-    """The paths of the layers and their numbers, from 1: the largest list of modules of one class. Megatron's layers
-    say their number, which counts those of other pipeline stages too."""
+def find_layers(root: nn.Module, seen: Sequence[Seen], before: int = 0) -> dict[str, int]:
+    """The paths of the layers and their numbers, from 1: the largest list of modules of one class. `before`: the number
+    of layers of the pipeline stages before. Megatron's layers say their number, which counts those too."""
     ran = {one.path for one in seen}
     best: tuple[int, dict[str, int]] = (0, {})
     for path, module in root.named_modules():
@@ -65,20 +69,30 @@ def find_layers(root: nn.Module, seen: Sequence[Seen]) -> dict[str, int]:
         size = sum(parameter.numel() for child in children.values() for parameter in child.parameters())
         if size > best[0]:
             best = size, {
-                child: megatron.layer_number(module) or number
+                child: megatron.layer_number(module) or before + number
                 for number, (child, module) in enumerate(children.items(), 1) if child in ran
             }  # fmt: skip
     return best[1]
 
 
-def make_sites(seen: Sequence[Seen], layers: Mapping[str, int], batch: Batch, ranks: int) -> list[Site]:
+def make_sites(
+    seen: Sequence[Seen], layers: Mapping[str, int], batch: Batch, ranks: int, stage: int = 0
+) -> list[Site]:
+    """The sites of one virtual pipeline stage."""
     sites = [_site_of(one, layers) for one in seen]
+    first_input = f"{next(iter(layers), '')}.input"
     for site in sites:
+        names = [site.seen.name, *site.seen.aliases]
+        site.kind, site.stage = type(site.seen.module).__name__, stage
+        site.is_first_input = stage == 0 and first_input in names
+        site.is_model_output = "output" in names or (
+            site.seen.is_output and megatron.is_output_layer(site.seen.path, site.seen.module)
+        )
         site.layout = site.seen.layout
-        site.problem = _problem_of(site.seen)
+        is_received = site.seen.is_received or (stage > 0 and first_input in names and not site.seen.is_output)
+        site.problem = "the pipeline stage before has it" if is_received else _problem_of(site.seen)
         if not site.problem:
             _shape(site, batch, ranks)
-    _drop_uneven(sites)
     return sites
 
 
@@ -158,9 +172,10 @@ def _place(site: Site, view: int, ranks: int) -> None:
         site.problem = f"the layout {layout} is not supported"
 
 
-def _drop_uneven(sites: list[Site]) -> None:
-    """A place is the same in all its layers, which follow one another."""
+def drop_uneven(sites: list[Site]) -> None:
+    """A place is the same in all its layers, which follow one another. Outside the layers, one stage has it."""
     first: dict[str, Site] = {}
+    _drop_doubled(sites)
     for site in sites:
         if site.problem or site.layer == 0:
             continue
@@ -173,6 +188,24 @@ def _drop_uneven(sites: list[Site]) -> None:
             for site in sites:
                 if site.path == path and site.layer:
                     site.problem = site.problem or "the place exists in some layers only"
+
+
+def _drop_doubled(sites: list[Site]) -> None:
+    """Outside the layers, the first stage has a path. What a stage but the last returns is no output of the model."""
+    stage_of: dict[str, int] = {}
+    last = max((site.stage for site in sites), default=0)
+    for site in sites:
+        if site.problem or site.layer:
+            continue
+        if site.stage < last:
+            site.seen.aliases = [alias for alias in site.seen.aliases if alias != "output"]
+        if site.stage < last and site.path == "output":
+            site.problem = "the next pipeline stage gets it"
+        elif stage_of.get(site.path, site.stage) != site.stage:
+            site.problem = f"pipeline stage {stage_of[site.path]} has a place with this path"
+        else:
+            for name in (site.path, *site.seen.aliases):
+                stage_of.setdefault(name, site.stage)
 
 
 def settle_layouts(sites: list[Site], of_ranks: Sequence[Sequence[tuple[tuple[int, ...], int, bool]]]) -> list[str]:
@@ -199,17 +232,17 @@ def settle_layouts(sites: list[Site], of_ranks: Sequence[Sequence[tuple[tuple[in
     return messages
 
 
-def name_sites(sites: list[Site], layers: Mapping[str, int], names: Names, vocabulary: int) -> list[Site]:
+def name_sites(sites: list[Site], names: Names, vocabulary: int) -> list[Site]:
     """The sites that are places, named, in the order of the forward. A name belongs to one place."""
     places = [site for site in sites if not site.problem]
-    first_input = f"{next(iter(layers), '')}.input"
+    last = max((site.stage for site in sites), default=0)
     taken: dict[str, str] = {}
     for site in places:
-        all_names = [site.seen.name, *site.seen.aliases]
+        is_logits = site.is_model_output and site.stage == last and site.row["features"] == vocabulary
         own = names.own(site.full_path)
-        site.standard = of_model(
-            site.layer, site.path, first_input in all_names, _is_logits(site, vocabulary)
-        ) or names.standard([site.path, *_aliases(site)])
+        site.standard = of_model(site.layer, site.path, site.is_first_input, is_logits) or names.standard(
+            [site.path, *_aliases(site)]
+        )
         wanted = own or (site.standard.name if site.standard else site.path)
         if taken.setdefault(wanted, site.full_path) != site.full_path:
             wanted, site.standard = site.path, None
@@ -217,23 +250,16 @@ def name_sites(sites: list[Site], layers: Mapping[str, int], names: Names, vocab
     return places
 
 
-def _is_logits(site: Site, vocabulary: int) -> bool:
-    seen = site.seen
-    is_last = "output" in [seen.name, *seen.aliases]
-    is_last = is_last or (seen.is_output and megatron.is_output_layer(seen.path, seen.module))
-    return is_last and site.row["features"] == vocabulary
-
-
 def describe(site: Site, head_size: int) -> dict[str, Any]:
     """The site for the library (src/attach/places.h)."""
-    module = type(site.seen.module).__name__
     what = "output" if site.seen.is_output else "input"
     is_local = not site.layout.is_known
     row = site.row | {
         "layer": site.layer,
+        "stage": site.stage,
         "name": site.name,
         "path": site.path,
-        "text": f"{what} of {_without_number(site)} ({module})" + ("; values of tensor rank 0 only" if is_local else ""),
+        "text": f"{what} of {_without_number(site)} ({site.kind})" + ("; values of tensor rank 0 only" if is_local else ""),
         "dtype": str(site.seen.dtype).removeprefix("torch."),
         "rank_local": is_local,
         "in_programs": not is_local,
@@ -270,9 +296,10 @@ def _aliases(site: Site) -> list[str]:
     return found
 
 
-def tokens_row() -> dict[str, Any]:
+def tokens_row(every_stage: bool) -> dict[str, Any]:
+    """The tokens. `every_stage`: each pipeline stage gets them, not only the first."""
     return {
-        "layer": 0, "name": "InputTokens", "path": "tokens", "text": "token ids and positions", "dtype": "int64",
+        "layer": 0, "stage": -1 if every_stage else 0, "name": "InputTokens", "path": "tokens", "text": "token ids and positions", "dtype": "int64",
         "flag": 8, "writable": False, "gradient": False, "dims": ["ids_positions", "batch", "sequence"],
     }  # fmt: skip
 

@@ -1,0 +1,184 @@
+"""The part of the model that one virtual pipeline stage computes, and its passes that are open. A model without
+pipeline parallelism is one such part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from tensor_tracer.attaching.hooks import SiteHooks
+from tensor_tracer.attaching.layouts import Layouts
+from tensor_tracer.attaching.learning import Learner, first_tensor
+from tensor_tracer.attaching.parts import Part
+from tensor_tracer.attaching.table import Site
+from tensor_tracer.attaching.tokens import find_tokens
+
+
+class Passes(Protocol):
+    """What a chunk asks its run."""
+
+    @property
+    def has_learned(self) -> bool:
+        """True if the places are known."""
+
+    def takes(self, is_eval: bool) -> bool:
+        """True if a forward at this moment is one of the run."""
+
+    def given_tokens(self, micro_batch: int) -> Tensor | None:
+        """The tokens that the script gave to the step."""
+
+    def begin(self, chunk: Chunk, tokens: Tensor | None, shape: tuple[int, ...], is_eval: bool) -> Any:
+        """Opens a forward of the library; None: nothing wants it. `shape`: of the tokens, or of what the chunk gets."""
+
+
+@dataclass
+class _Open:
+    """A pass. `native`: torch.classes.tensor_tracer.Forward; None: nothing wants the pass, or it has ended."""
+
+    native: Any
+    is_eval: bool
+    backward_began: bool = False
+
+    def end(self) -> None:
+        if self.native is not None:
+            self.native.end()
+            self.native = None
+
+
+class Chunk:
+    """Counts the forwards of one part of the model, and opens and ends their passes. With a pipeline schedule, several
+    are open at once: a pass ends when a forward begins after its backward has begun, or with the step.
+    Thread: the thread that runs the step."""
+
+    def __init__(self, part: Part, stage: int, layouts: Layouts, passes: Passes, tell: Callable[[str], None]) -> None:
+        self.root, self.stage = part.root, stage
+        self.micro_batch = self.evaluated = 0  # forwards of the step; forwards after it without a backward
+        self.learned: Learner | None = None  # what the first forward showed
+        self._learner: Learner | None = None  # during that forward
+        self._layouts, self._passes, self._tell = layouts, passes, tell
+        self._caller, self._is_called = part.stage, part.stage is None
+        self._hooks = SiteHooks([], {}, tell)
+        self._open: list[_Open] = []
+        self._now: _Open | None = None  # the pass whose forward runs
+        self._handles: list[RemovableHandle] = [
+            self.root.register_forward_pre_hook(self._before, with_kwargs=True, prepend=True),
+            self.root.register_forward_hook(self._after),
+        ]
+        if self._caller is not None:
+            self._watch_calls()
+
+    def use(self, sites: Sequence[Site | None], layers: dict[int, nn.Module]) -> None:
+        """The sites by the library's numbers; those of other chunks are None."""
+        self._hooks = SiteHooks(sites, layers, self._tell)
+
+    def begin_step(self) -> None:
+        self.micro_batch = self.evaluated = 0
+
+    def end_passes(self) -> None:
+        """Ends all passes, in the order of their forwards. Collective over the tensor-parallel ranks."""
+        self._end(lambda one: True)
+
+    def drop_passes(self) -> None:
+        """Forgets the passes without a message to another rank, which may be gone."""
+        self._open, self._now, self._hooks.forward = [], None, None
+
+    def remove(self) -> None:
+        """Removes every hook."""
+        self.drop_passes()
+        for handle in self._handles:
+            handle.remove()
+        self._hooks.remove()
+        if self._learner is not None:
+            self._learner.stop()
+        if self._caller is not None:
+            self._caller.__dict__.pop("forward_one_chunk", None)
+
+    # A stage of torch.distributed.pipelining also calls its module to learn the shapes of its tensors.
+    def _watch_calls(self) -> None:
+        call = self._caller.forward_one_chunk
+
+        def forward_one_chunk(*args: Any, **kwargs: Any) -> Any:
+            self._is_called = True
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self._is_called = False
+
+        self._caller.forward_one_chunk = forward_one_chunk
+
+    def _before(self, _root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        is_eval = not torch.is_grad_enabled()
+        if _is_backward() or not self._is_called or not self._passes.takes(is_eval):
+            return
+        self._end(lambda one: one.backward_began or one is self._now)  # that one has raised an exception
+        tokens = find_tokens(args, kwargs) if self.stage == 0 else None
+        if tokens is None:
+            tokens = self._passes.given_tokens(0 if is_eval else self.micro_batch)
+        _, received = first_tensor(args if args else kwargs)
+        opened = _Open(None, is_eval)
+        if self._passes.has_learned:
+            known = tokens if tokens is not None else received
+            opened.native = self._passes.begin(self, tokens, () if known is None else tuple(known.shape), is_eval)
+        elif self.learned is None:
+            self._learn(tokens, received if self.stage > 0 else None)
+        if is_eval:
+            self.evaluated += 1
+        else:
+            self.micro_batch += 1
+        self._open.append(opened)
+        self._now = opened
+        self._hooks.use(opened.native)
+
+    def _learn(self, tokens: Tensor | None, received: Tensor | None) -> None:
+        if self._learner is not None:
+            self._learner.stop()  # its forward has raised an exception
+        self._learner = Learner(self.root, self._layouts)
+        self._learner.start(tokens, received)
+
+    def _after(self, _root: nn.Module, _args: Any, output: Any) -> None:
+        opened, self._now = self._now, None
+        if opened is None:
+            return
+        if self._learner is not None:
+            self._learner.finish(output)
+            self.learned, self._learner = self._learner, None
+        if opened.native is not None:
+            opened.native.end_forward()
+        if opened.is_eval:
+            self._end(lambda one: one is opened)
+        else:
+            self._watch_backward(opened, output)
+
+    # Recomputed modules run in the backward pass: their hooks must know whose.
+    def _watch_backward(self, opened: _Open, output: Any) -> None:
+        def begins(_gradient: Tensor) -> None:
+            opened.backward_began = True
+            self._hooks.use(opened.native)
+
+        for tensor in _tensors_of(output):
+            if tensor.requires_grad:
+                tensor.register_hook(begins)  # type: ignore[no-untyped-call]
+
+    def _end(self, is_over: Callable[[_Open], bool]) -> None:
+        over = [one for one in self._open if is_over(one)]
+        self._open = [one for one in self._open if not is_over(one)]
+        self._hooks.forward = None
+        for one in over:
+            one.end()
+
+
+def _is_backward() -> bool:
+    return torch._C._current_graph_task_id() != -1
+
+
+def _tensors_of(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list, Mapping)):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _tensors_of(one)

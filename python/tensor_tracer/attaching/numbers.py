@@ -1,0 +1,57 @@
+"""The numbers of a step that the script logs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from tensor_tracer.attaching.groups import Groups
+
+_kNames = ("loss", "lr", "grad_norm", "valid_loss", "tokens_per_second")
+
+
+class StageNumbers:
+    """Brings what the last pipeline stage logs, such as the loss, to global rank 0. Global rank 0 gets the numbers of a
+    step when the step after it has ended, so that it waits for no rank. `last`: the global rank that has the last stage
+    of this rank's pipeline. `take`: takes the numbers on global rank 0. Thread: the thread that runs the step."""
+
+    def __init__(self, groups: Groups, last: int, take: Callable[[dict[str, float]], None]) -> None:
+        self._group, self._last, self._take = groups.pipeline, last, take
+        is_needed = 0 in groups.pipeline_ranks and last != 0
+        self.is_source, self._is_target = is_needed and groups.rank == last, is_needed and groups.rank == 0
+        self._numbers: dict[str, float] = {}
+        self._buffer: Tensor | None = None
+        self._pending: Any = None  # a message under way
+
+    def log(self, step: int, numbers: Mapping[str, float]) -> None:
+        """On the source: numbers for the next exchange()."""
+        self._numbers |= {"step": step, **numbers}
+
+    def exchange(self) -> None:
+        """Between steps, on every rank."""
+        self.wait()
+        if self.is_source:
+            numbers = [self._numbers.get(name, math.nan) for name in ("step", *_kNames)]
+            self._numbers = {}
+            self._buffer = torch.tensor(numbers, dtype=torch.float64)
+            self._pending = dist.isend(self._buffer, 0, group=self._group)
+        elif self._is_target:
+            self._buffer = torch.empty(1 + len(_kNames), dtype=torch.float64)
+            self._pending = dist.irecv(self._buffer, self._last, group=self._group)
+
+    def wait(self) -> None:
+        """Completes the message of the exchange before."""
+        if self._pending is None:
+            return
+        self._pending.wait()
+        self._pending = None
+        if self._is_target and self._buffer is not None:
+            numbers = dict(zip(("step", *_kNames), self._buffer.tolist(), strict=True))
+            found = {name: number for name, number in numbers.items() if not math.isnan(number)}
+            if "step" in found:
+                self._take(found | {"step": int(found["step"])})

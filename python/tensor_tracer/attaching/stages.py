@@ -1,0 +1,142 @@
+"""Puts the place table of a model together from what each of its pipeline stages has seen, the same on every rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import nn
+
+from tensor_tracer.attaching import facts as about
+from tensor_tracer.attaching import megatron
+from tensor_tracer.attaching.chunks import Chunk
+from tensor_tracer.attaching.groups import Groups
+from tensor_tracer.attaching.learning import Learner
+from tensor_tracer.attaching.names import Names
+from tensor_tracer.attaching.table import (
+    Batch, Site, describe, drop_uneven, find_layers, make_sites, name_sites, settle_layouts, tokens_row,
+)  # fmt: skip
+from tensor_tracer.attaching.tokens import text_size
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a virtual pipeline stage tells the others."""
+
+    known: about.Known
+    batch: Batch
+    has_tokens: bool
+    num_layers: int
+    vocabulary: int
+    micro_batches: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """`sites`: of all stages, in the order of the forward. `places`: those that are places. `layers`: the modules of
+    the layers on this rank, by stage and by the number of the layer."""
+
+    sites: list[Site]
+    places: list[Site]
+    layers: dict[int, dict[int, nn.Module]]
+    batch: Batch
+    description: dict[str, Any]  # for the library (src/attach/places.h), with the run's facts
+    warnings: list[str]
+
+
+def make_table(chunks: Sequence[Chunk], groups: Groups, names: Names, told: dict[str, str]) -> Table:
+    """`told`: the names of trainer and tokenizer. REQUIRES: every chunk has run a forward. Collective over the
+    tensor-parallel and the pipeline-parallel ranks."""
+    ranks = len(groups.tensor_ranks)
+    learned = {chunk.stage: (chunk, _learner_of(chunk)) for chunk in chunks}
+    parts = groups.gather_stages(
+        {stage: _part_of(chunk, learner, ranks) for stage, (chunk, learner) in learned.items()}
+    )
+    batch = next((part.batch for part in parts if part.has_tokens), parts[0].batch)
+    batch = replace(batch, is_sequence_first=any(part.batch.is_sequence_first for part in parts))
+    warnings: list[str] = []
+    own: dict[int, list[Site]] = {}
+    layers: dict[int, dict[int, nn.Module]] = {}
+    for stage, (chunk, learner) in learned.items():
+        found = find_layers(chunk.root, learner.seen, sum(part.num_layers for part in parts[:stage]))
+        layers[stage] = {number: chunk.root.get_submodule(path) for path, number in found.items()}
+        own[stage] = make_sites(learner.seen, found, batch, ranks, stage)
+        seen = [(site.seen.shape, site.seen.bits, site.seen.is_constant) for site in own[stage]]
+        warnings += settle_layouts(own[stage], groups.gather(seen)) if ranks > 1 else []
+        warnings += [f"it is not known what the module passes on: {one}" for one in learner.failures]
+    sites = _join(own, groups)
+    drop_uneven(sites)
+    vocabulary = max(part.vocabulary for part in parts)
+    places = name_sites(sites, names, vocabulary)
+    description = _describe(places, parts, batch, vocabulary, told)
+    description["facts"]["global_batch_size"] = batch.rows * parts[0].micro_batches * groups.data_size
+    return Table(sites, places, layers, batch, description, warnings)
+
+
+def _learner_of(chunk: Chunk) -> Learner:
+    assert chunk.learned is not None, "a stage has run no forward"
+    return chunk.learned
+
+
+def _part_of(chunk: Chunk, learner: Learner, ranks: int) -> _Part:
+    found = find_layers(chunk.root, learner.seen)
+    is_sequence_first = megatron.is_sequence_first([chunk.root.get_submodule(path) for path in found])
+    batch = replace(_batch_of(learner), is_sequence_first=is_sequence_first)
+    known = about.known_of(chunk.root, ranks)
+    return _Part(
+        known, batch, learner.tokens is not None, len(found), text_size(chunk.root), max(chunk.micro_batch, 1)
+    )
+
+
+def _batch_of(learner: Learner) -> Batch:
+    if learner.tokens is not None:
+        return Batch(learner.tokens.shape[0], learner.tokens.shape[1])
+    for seen in learner.seen:
+        if len(seen.shape) == 3:
+            return Batch(seen.shape[0], seen.shape[1])
+    return Batch(1, 1)
+
+
+def _join(own: dict[int, list[Site]], groups: Groups) -> list[Site]:
+    """The sites of all stages. Only those of this rank have their modules."""
+    sent = {
+        stage: [replace(site, seen=replace(site.seen, module=nn.Identity())) for site in sites]
+        for stage, sites in own.items()
+    }
+    every = groups.gather_stages(sent)
+    for stage, sites in own.items():
+        for joined, site in zip(every[stage], sites, strict=True):
+            joined.seen.module = site.seen.module
+    return [site for sites in every for site in sites]
+
+
+def _describe(
+    places: list[Site], parts: list[_Part], batch: Batch, vocabulary: int, told: dict[str, str]
+) -> dict[str, Any]:
+    num_layers, micro_batches = sum(part.num_layers for part in parts), parts[0].micro_batches
+    states = [site for site in places if site.name == "HiddenStates"]
+    hidden_size = int(states[0].row["features"]) if states else max((s.row["features"] for s in places), default=1)
+    known = [part.known for part in parts]
+    model = about.model_facts(known, num_layers, hidden_size, batch.tokens, vocabulary)
+    head_size = about.head_size(known[0], model)
+    dtype = str(places[0].seen.dtype).removeprefix("torch.") if places else "float32"
+    every_stage = all(part.has_tokens for part in parts) and len(parts) > 1
+    sites = [tokens_row(every_stage), *(describe(site, head_size) for site in places)]
+    names = [str(site["name"]) for site in sites]
+    return {
+        "places": {
+            "num_layers": num_layers, "batch": batch.rows, "sequence": batch.tokens, "dtype": dtype,
+            "sites": sites,
+            "layer_input": names.index("Embedding") if "Embedding" in names else 0,
+            "layer_output": names.index("HiddenStates") if "HiddenStates" in names else 0,
+        },
+        "step": {
+            "micro_batches": micro_batches, "micro_batch_size": batch.rows, "seq_length": batch.tokens,
+            "hidden_size": model["hidden_size"], "head_size": max(head_size, 1), "dtype": dtype,
+        },
+        "facts": {
+            "model": model, "micro_batch_size": batch.rows, "tokenizer": {"kind": told["tokenizer"]},
+            "configuration": {"trainer": told["trainer"], "model": known[0].kind},
+        },
+    }  # fmt: skip

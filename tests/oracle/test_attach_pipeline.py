@@ -1,0 +1,209 @@
+"""The tracer inside a training with pipeline stages: its records beside what PyTorch's own hooks kept on the stages'
+ranks, and beside a training of the whole model in one process."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pipeline_training import LAYERS, MICRO_BATCHES, ROWS
+from tensor_tracer import open_recording
+from tensor_tracer.record import Record
+from test_attach import FOLDER, attach_environment
+
+pytestmark = pytest.mark.nightly(suite="attach")
+
+EVERYTHING = {
+    "entries": [
+        {"point": "InputTokens", "rows": 0, "micro_batches": "0-3"},
+        {"point": "*", "rows": 0, "micro_batches": "0-3", "compressor": {"kind": "none"}},
+        {"point": "*", "rows": 0, "micro_batches": "0-3", "direction": "gradient", "compressor": {"kind": "none"}},
+    ]
+}
+OUTPUTS = {
+    "h": ["ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc", "mlp.c_proj", ""],
+    "outside": ["wte", "ln_f", "lm_head"],
+}
+
+
+@dataclass
+class Training:
+    """A finished run of pipeline_training.py."""
+
+    folder: Path
+    output: str
+    of_rank: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def losses(self) -> list[list[float]]:
+        """Of the micro-batches of each step."""
+        return next(of["losses"] for of in self.of_rank if of["losses"][0])
+
+    def recording(self) -> Any:
+        return open_recording(next((self.folder / "record").glob("*.ttrec")))
+
+    def records(self) -> list[Record]:
+        with self.recording() as recording:
+            return [record for record in recording.records() if record.point != "InputTokens"]
+
+    def points(self, rank: int = 0) -> dict[tuple[str, int], dict[str, Any]]:
+        points = json.loads((self.folder / f"points{rank}.json").read_text())
+        return {(point["name"], point["layer"]): point for point in points if not point["problem"]}
+
+    def witnessed(self, record: Record, place: dict[str, Any], replica: int = 0) -> np.ndarray[Any, Any]:
+        """What the hooks kept of the record's module."""
+        kind = "gradients" if record.direction == "gradient" else "values"
+        path = place["module"].partition(".")[2].partition(".")[2] if record.layer else place["module"]
+        key = record.step, record.micro_batch, record.layer, path
+        found = [of[kind][key] for of in self.of_rank if key in of[kind]]
+        return np.asarray(found[replica].numpy())
+
+
+def train(folder: Path, ranks: int = 2, plan: Any = EVERYTHING, **options: Any) -> Training:
+    folder.mkdir(parents=True, exist_ok=True)
+    asked = {"steps": 3} | options
+    if plan is not None:
+        attach = {"port": 0, "run_dir": str(folder / "run"), "record": str(folder / "record"), "plan": plan}
+        asked["attach"] = attach | asked.get("attach", {})
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks > 1 else []
+    line = [sys.executable, *launcher, str(FOLDER / "pipeline_training.py"), str(folder), json.dumps(asked)]
+    done = subprocess.run(line, env=attach_environment(), capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    files = [torch.load(folder / f"rank{rank}.pt", weights_only=False) for rank in range(ranks)]
+    return Training(folder, done.stdout + done.stderr, files)
+
+
+def key_of(record: Record, place: dict[str, Any]) -> tuple[str, int, str, int, int]:
+    path = place["module"].partition(".")[2].partition(".")[2] if record.layer else place["module"]
+    return path, record.layer, record.direction, record.step, record.micro_batch
+
+
+def compare(watched: Training, single: Training) -> float:
+    """Each record has the bits of its stage's rank, and nearly those of one process. Every output of a module was
+    recorded once for each micro-batch, with its gradient. Returns the largest relative difference."""
+    places, largest, seen = watched.points(), 0.0, Counter[Any]()
+    for record in watched.records():
+        place = places[record.point, record.layer]
+        if place["path"].endswith(".input"):
+            continue
+        expected = watched.witnessed(record, place)
+        assert np.array_equal(record.values, expected), record
+        alone = single.witnessed(record, place)[: expected.shape[0]]
+        largest = max(largest, float(np.abs(expected - alone).max() / np.abs(alone).max()))
+        seen[key_of(record, place)] += 1
+    wanted = {
+        (path, layer, direction, step, micro_batch)
+        for layer in range(LAYERS + 1)
+        for path in OUTPUTS["h" if layer else "outside"]
+        for direction in ("value", "gradient")
+        for step in (2, 3)
+        for micro_batch in range(MICRO_BATCHES)
+    }
+    assert set(seen) == wanted and set(seen.values()) == {1}
+    return largest
+
+
+CASES = [
+    pytest.param(2, {}, id="1F1B", marks=pytest.mark.smoke),
+    pytest.param(2, {"chunks": 2, "gives_tokens": True}, id="interleaved"),
+    pytest.param(2, {"recomputes": True}, id="recomputation"),
+    pytest.param(4, {}, id="two replicas"),
+]
+
+
+@pytest.mark.parametrize(("ranks", "options"), CASES)
+def test_records_have_the_bits_of_the_stages(ranks: int, options: dict[str, Any], tmp_path: Path) -> None:
+    watched = train(tmp_path / "watched", ranks, **options)
+    alone = train(tmp_path / "alone", ranks, None, **options)
+    assert watched.losses == alone.losses and len(alone.losses) == 3
+    single = train(tmp_path / "single", 1, None, replicas=ranks // 2)
+    factor = 1.0 if ranks == 2 else 2.0  # the mean over the rows of one replica, or of both
+    for gradient in single.of_rank[0]["gradients"].values():
+        gradient *= factor
+    assert compare(watched, single) < 1e-5
+    with watched.recording() as recording:
+        stages = 2 * options.get("chunks", 1)
+        assert recording.facts["mesh"] == {"tensor": 1, "pipeline": 2, "data": ranks // 2}
+        assert recording.facts["global_batch_size"] == ranks // 2 * MICRO_BATCHES * ROWS
+        points = {point["name"]: point for point in recording.facts["points"]}
+        assert (points["HiddenStates"]["first_layer"], points["HiddenStates"]["last_layer"]) == (1, LAYERS)
+        tokens = Counter((one.step, one.micro_batch) for one in recording.records() if one.point == "InputTokens")
+        assert set(tokens.values()) == {1} and len(tokens) == 2 * MICRO_BATCHES
+        for record in recording.records():
+            is_last = record.point == "Logits" or record.point.startswith("ln_f")
+            stage = (record.layer - 1) * stages // LAYERS if record.layer else int(is_last)
+            assert record.pipeline_rank == stage % 2, record
+        steps, losses = recording.scalars("loss")
+        assert list(steps) == [1, 2, 3]
+        assert losses == pytest.approx([sum(of_step) / MICRO_BATCHES for of_step in watched.losses])
+        assert list(recording.scalars("lr")[1]) == [0.01, 0.02, 0.03]
+    assert watched.points(0) == watched.points(ranks - 1)
+
+
+LAYER_4 = {"layer": 4, "path": "mlp", "factor": 1.5, "from": 3}
+PROGRAMS = [
+    pytest.param("layers[4].mlp.output *= 1.5", LAYER_4, False, id="the last stage"),
+    pytest.param("layers[layer].mlp.output *= 1.5\nwhen(layers=\"4\")", LAYER_4, False, id="by layer"),
+    # Another micro-batch runs forward before the first runs backward, in which its layers run again.
+    pytest.param('layers[2].mlp.output *= 1.5\nwhen(rows="0-1")', LAYER_4 | {"layer": 2, "micro_batches": [0]}, True,
+                 id="one micro-batch"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "scale", "recomputes"), PROGRAMS)
+def test_a_program_acts_in_the_stage_that_has_its_places(
+    program: str, scale: dict[str, Any], recomputes: bool, tmp_path: Path
+) -> None:
+    options = {"steps": 4, "recomputes": recomputes}
+    steered = train(tmp_path / "program", plan={"entries": []}, program=program, **options)
+    by_hook = train(tmp_path / "hook", plan=None, scale=scale, **options)
+    alone = train(tmp_path / "alone", plan=None, **options)
+    assert steered.losses == by_hook.losses
+    assert steered.losses[:2] == alone.losses[:2] and steered.losses[2] != alone.losses[2]
+    with steered.recording() as recording:
+        applied = [event["detail"]["programs"][0] for event in recording.events("applied")]
+    forwards = len(scale.get("micro_batches", range(MICRO_BATCHES)))
+    assert [(one["ranks"], one["of_ranks"], one["forwards"]) for one in applied] == [(1, 1, forwards)] * 2
+
+
+def test_a_program_with_values_of_two_stages_is_refused(tmp_path: Path) -> None:
+    program = "a = layers[1].output\nlayers[4].mlp.output += a"
+    run = train(tmp_path, plan={"entries": []}, program=program)
+    told = (tmp_path / "refused0.txt").read_text()
+    assert "layers[4].mlp.c_proj.output of pipeline stage 1 and layers[1].output of stage 0" in told
+    assert "use places of one stage in a line" in told
+    assert run.losses == train(tmp_path / "alone", plan=None).losses
+
+
+@pytest.mark.parametrize("gives_tokens", [True, False])
+def test_tokens_reach_the_later_stages_if_the_step_has_them(gives_tokens: bool, tmp_path: Path) -> None:
+    program = 'when(token_text="5")\nlayers[4].mlp.output *= 1.5'
+    attach = {"tokenizer": "byte"}
+    run = train(tmp_path / "run", plan={"entries": []}, program=program, attach=attach, gives_tokens=gives_tokens)
+    told = (tmp_path / "run/refused0.txt").read_text()
+    assert ("does not get" in told) is not gives_tokens and bool(told) is not gives_tokens
+    with run.recording() as recording:
+        applied = [event["detail"]["programs"][0] for event in recording.events("applied")]
+    assert [one["positions"] > 0 for one in applied] == [True] * gives_tokens
+
+
+def test_a_stage_that_loses_its_link_is_a_missing_part(tmp_path: Path) -> None:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    run = train(tmp_path, attach={"port": port}, steps=5, cuts_link_after=3)
+    with run.recording() as recording:
+        connected = [[part["connected"] for part in event["detail"]["parts"]] for event in recording.events("parts")]
+        steps = {record.step for record in recording.records() if record.layer == LAYERS}
+    both, one_missing = [True, True], [True, False]
+    assert connected[connected.index(both) :][:3] == [both, one_missing, both]
+    assert steps == {2, 3, 4, 5}
