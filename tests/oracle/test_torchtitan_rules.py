@@ -114,7 +114,7 @@ def test_gradients_that_are_sums_are_found_in_the_first_step(layout: Layout, has
         return Learned((2, 8, 4), 1, False, bits)
 
     def of(layer: int, said: Layout) -> Seen:
-        return Seen(f"layers.{layer}.x", nn.Identity(), True, None, (2, 8, 4), torch.float32, said, 1, False)
+        return Seen(f"layers.{layer}.x", nn.Identity(), "output", None, (2, 8, 4), torch.float32, said, 1, False)
 
     layers = {"layers.0": 1, "layers.1": 2}
     sites = make_sites([of(0, WHOLE), of(1, layout)], layers, Batch(2, 8), 2)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
+from torch.utils.checkpoint import _StopRecomputationError
 from torch.utils.hooks import RemovableHandle
 
 from tensor_tracer.attaching import points
@@ -197,6 +198,8 @@ class SiteHooks:
                 expect_gradient_like(seen)
             self.forward.capture(number, seen, local_of(seen) if is_wrapped(seen) else seen)
             return None if changed is tensor else replaced(value, member, changed)
+        except _StopRecomputationError:  # a program's operator has saved the last tensor that the backward pass needs
+            raise
         except Exception as error:  # no error of ours reaches training
             self._failed.add(number)
             site = self._sites[number]
