@@ -127,7 +127,7 @@ def test_a_standard_name_does_not_take_the_path_of_another_place() -> None:
         ones = [Seen(path, nn.Identity(), part, None, (2, 6, HIDDEN), torch.float32, Layout(), 0, False)
                 for path, part in seen]  # fmt: skip
         sites = make_sites(ones, {"layers.0": 1}, Batch(2, 6), 1)
-        return {site.seen.name: site.name for site in name_sites(sites, {"layers.0": 1}, Names(None), VOCABULARY)}
+        return {site.seen.name: site.name for site in name_sites(sites, Names(None), VOCABULARY)}
 
     norm = ("layers.0.post_attention_layernorm", "output")
     assert names(norm) == {"layers.0.post_attention_layernorm.output": "mlp.input"}
