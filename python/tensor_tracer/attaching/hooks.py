@@ -240,8 +240,8 @@ def _check_part(site: Site | None, tensor: Tensor) -> None:
 
 
 class _Skipped(torch.autograd.Function):
-    """The input of a layer instead of what it has computed. The layer's parameters get gradients of 0: without any,
-    DistributedDataParallel would wait for them."""
+    """The input of a layer instead of what it has computed. The layer's parameters get gradients of 0, as in our
+    own trainer: without any, an optimizer would leave them out."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, computed: Tensor) -> Tensor:
