@@ -165,6 +165,19 @@ def keep_attention(model: nn.Module, ids: Tensor, witness: Witness) -> None:
         witness.values[step, micro_batch, f"attention {layer}"] = probabilities.clone()
 
 
+def keep_lenses(model: nn.Module, ids: Tensor, witness: Witness) -> None:
+    """Keeps what final norm and output layer of Transformers give for each hidden state; 0: for the embedding."""
+    step, micro_batch, witness.micro_batch = witness.step, witness.micro_batch, EVALUATION
+    body = model.model if hasattr(model, "model") else model.transformer
+    norm = body.norm if hasattr(body, "norm") else body.ln_f
+    with torch.no_grad():
+        output = model(ids, output_hidden_states=True)
+        lenses = [model.lm_head(norm(hidden)) for hidden in output.hidden_states[:-1]] + [output.logits]
+    witness.micro_batch = micro_batch
+    for layer, logits in enumerate(lenses):
+        witness.values[step, micro_batch, f"lens {layer}"] = numbers_of(logits)
+
+
 def scale_by_hooks(root: nn.Module, scale: dict[str, Any], witness: Witness) -> None:
     """What a program does, by PyTorch's own means: from a step on, the module's output or input is multiplied."""
     module = root.get_submodule(scale["module"])
@@ -202,6 +215,8 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, run: Any, witness:
                     ids = batch_of(step, micro_batch, options, rank, ranks)
                     if options.get("keeps_attention"):
                         keep_attention(inner_of(model), ids, witness)
+                    if options.get("keeps_lenses"):
+                        keep_lenses(inner_of(model), ids, witness)
                     loss = loss_of(model, ids)
                     (loss / options["micro_batches"]).backward()
                     total += float(loss.detach())
