@@ -93,6 +93,7 @@ void RunControl::take_requests() {
 void RunControl::decide(std::int64_t next_step) {
   disable_switched_off(next_step);
   while (true) {
+    tracer_.deliver();
     // First the viewer, then the requests: those that came before the viewer act in this step.
     if (is_waiting_ && control_source_->has_viewer()) {
       is_waiting_ = false;

@@ -14,7 +14,7 @@ from torch import nn
 
 from tensor_tracer.attaching import facts as about
 from tensor_tracer.attaching import megatron
-from tensor_tracer.attaching.extension import Extension, called, load_extension
+from tensor_tracer.attaching.extension import Extension, called, check_device, load_extension
 from tensor_tracer.attaching.groups import Groups, make_groups
 from tensor_tracer.attaching.layouts import Layouts, TensorAxis, check_overrides
 from tensor_tracer.attaching.learning import is_compiled
@@ -49,6 +49,7 @@ def attach(
     overrides = check_overrides(placements or {})
     text = _read_plan(plan)
     extension = load_extension()
+    check_device(root)
     groups = make_groups(root, axis, tensor_parallel_group)
     settings = groups.settings() | {"first_step": first_step}
     if groups.rank == 0:

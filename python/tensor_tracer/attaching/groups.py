@@ -22,8 +22,8 @@ class Groups:
     data_index: int
     data_size: int
     rank: int
-    control: Any = None  # gloo groups; None: one rank
-    tracer: Any = None
+    control: Any = None  # with gloo, for the CPU; None: one rank
+    tracer: Any = None  # with gloo, and with NCCL for a model on CUDA
     tensor: Any = None
 
     def settings(self) -> dict[str, Any]:
@@ -69,8 +69,9 @@ def make_groups(model: nn.Module, axis: TensorAxis, tensor_group: Any) -> Groups
         return Groups((0,), 0, 1, 0)
     control = dist.new_group(backend="gloo")
     tracer = tensor = None
+    backend = "cpu:gloo,cuda:nccl" if any(one.is_cuda for one in model.parameters()) else "gloo"
     for part in parts:  # every rank makes every group, in the same order
-        made = [dist.new_group(list(part), backend="gloo") for _ in range(2)] if len(part) > 1 else [None, None]
+        made = [dist.new_group(list(part), backend=backend) for _ in range(2)] if len(part) > 1 else [None, None]
         if rank in part:
             tracer, tensor = made
     return Groups(tuple(own), parts.index(tuple(own)), len(parts), rank, control, tracer, tensor)

@@ -32,6 +32,7 @@ class Seen:
     layout: Layout
     bits: int  # a hash of this rank's numbers; 0: not asked
     is_constant: bool
+    device: torch.device = torch.device("cpu")
     aliases: list[str] = field(default_factory=list)  # other names of the same tensor
     calls: int = 1  # of the module in this forward
 
@@ -111,7 +112,7 @@ class Learner:
         layout = self._layout_of(path, module, is_output, tensor)
         bits, is_constant = fingerprint(local_of(tensor)) if self.layouts.ranks > 1 else (0, False)
         shape = tuple(local_of(tensor).shape)
-        seen = Seen(path, module, is_output, member, shape, tensor.dtype, layout, bits, is_constant)
+        seen = Seen(path, module, is_output, member, shape, tensor.dtype, layout, bits, is_constant, tensor.device)
         self.seen.append(seen)
         self._of_tensor[id(tensor)] = (weakref.ref(tensor), seen)
 

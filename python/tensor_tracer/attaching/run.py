@@ -109,7 +109,7 @@ class AttachedRun:
         self._step += 1
         self._is_in_step = True
         self._micro_batch = self._evaluated = 0
-        self._given_tokens = tokens.detach().to("cpu", torch.int64) if tokens is not None else None
+        self._given_tokens = tokens.detach().to(torch.int64) if tokens is not None else None
         self._begin = time.perf_counter()
 
     def may_continue(self) -> bool:
@@ -200,6 +200,8 @@ class AttachedRun:
     def _before_forward(self, _root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._end_forward()
         is_eval = not torch.is_grad_enabled()
+        if self._is_captured_in_graph():
+            return
         if self._has_ended or (not self._is_in_step and not is_eval):
             return
         tokens = find_tokens(args, kwargs)
@@ -216,6 +218,13 @@ class AttachedRun:
         if tokens is None:
             tokens = torch.zeros(self._batch.rows, self._batch.tokens, dtype=torch.int64)
         self._open(tokens, is_eval)
+
+    def _is_captured_in_graph(self) -> bool:
+        """Kernels of ours in a CUDA graph would write into memory of another pass when the graph is replayed."""
+        is_captured = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+        if is_captured:
+            self._warn("a CUDA graph records the model: its replays call no modules, so they are not traced")
+        return is_captured
 
     def _open(self, tokens: Tensor, is_eval: bool) -> None:
         micro_batch = 0 if is_eval else self._micro_batch
@@ -291,6 +300,7 @@ class AttachedRun:
                 "layer_input": names.index("Embedding") if "Embedding" in names else 0,
                 "layer_output": states[0] if states else 0,
             },
+            "device": str(places[0].seen.device) if places else "cpu",
             "step": {
                 "micro_batches": micro_batches, "micro_batch_size": batch.rows, "seq_length": batch.tokens,
                 "hidden_size": model["hidden_size"], "head_size": max(head_size, 1), "dtype": dtype,
