@@ -35,9 +35,10 @@ class DeviceRows {
     const std::scoped_lock lock(mutex_);
     at::Tensor& copy = copies_[{hidden_state, device.str()}];
     if (copy.defined()) return copy;
+    constexpr at::ScalarType kNumber = c10::CppTypeToScalarType<Number>::value;
     std::vector<at::Tensor> vectors;
     for (const std::vector<Number>& vector : rows.at(static_cast<std::size_t>(hidden_state)))
-      vectors.push_back(at::tensor(vector, at::device(at::kCPU)));
+      vectors.push_back(at::tensor(vector, at::device(at::kCPU).dtype(kNumber)));
     return copy = at::stack(vectors).to(device);
   }
 
