@@ -30,7 +30,7 @@ COMPRESSORS = [
     {"kind": "topk", "k": 10}, {"kind": "topk", "k": 256}, {"kind": "outliers", "k": 10},
     {"kind": "top_tokens", "columns": [5, 0, 77]},
 ]  # fmt: skip
-SHAPES = [(2, 3, 300), (1, 130, 192), (2, 200, 4096), (1, 4, 50257)]
+SHAPES = [(2, 3, 300), (1, 130, 320), (2, 200, 4096), (1, 4, 50257)]
 
 
 def numbers_of(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
