@@ -140,6 +140,41 @@ TEST(DevicePass, GathersThePartsOfAllRanks) {
   EXPECT_TRUE(at::equal(gathered(true), expected));
 }
 
+TEST(DevicePass, TellsRankZeroWhatFailedOnAnotherRank) {
+  Collector collector;
+  comm::run_local(2, [&](const comm::ProcessGroup& group) {
+    const PlanContext about = context(2, 8);
+    Tracer tracer(about, {}, group, group.rank() == 0 ? &collector : nullptr,
+                  std::make_shared<LateDevice>());
+    tracer.set_plan(plan_of({{"entries", {{{"point", "MLP1"}}}}}, about));
+    Pass pass = tracer.begin({.step = 1});
+    pass.capture_derived(key_of("MLP1", 1), {4, 5, 168}, at::kFloat, [&] {
+      if (group.rank() == 1) throw std::runtime_error("no numbers");
+      return at::ones({4, 5, 168});
+    });
+    pass.end_forward();
+    pass.finish();
+    tracer.deliver_all();
+  });
+  EXPECT_TRUE(collector.all.empty());
+  ASSERT_EQ(collector.events.size(), 1U);
+  EXPECT_THAT(collector.events[0].second.dump(), testing::HasSubstr("tensor rank 1: no numbers"));
+}
+
+TEST(DevicePass, SendsNoGradientThatTheBackwardDidNotReach) {
+  Collector collector;
+  const PlanContext about = context(1, 8);
+  Tracer tracer(about, {}, comm::ProcessGroup(), &collector, std::make_shared<LateDevice>());
+  tracer.set_plan(values_and_gradients(about));
+  Pass pass = tracer.begin({.step = 1});
+  pass.capture(key_of("HiddenStates", 1), at::ones({4, 5, 64}).requires_grad_(true));
+  pass.end_forward();
+  pass.end_backward();
+  pass.finish();
+  tracer.deliver_all();
+  EXPECT_EQ(collector.all.size(), 1U) << "the value";
+}
+
 TEST(DevicePass, ReportsWhatFailedAndSendsTheRest) {
   Collector collector;
   const PlanContext about = context(1, 8);
