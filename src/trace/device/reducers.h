@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -105,7 +106,7 @@ struct AbsoluteMaxReducer : PlainReducer<Element> {
 
  private:
   static TT_BOTH void take(Value& most, Value x) {
-    const Value size = x < 0 ? -x : x;
+    const Value size = std::abs(x);
     if (!(size <= most)) most = is_nan(most) ? most : size;
   }
 };
@@ -245,7 +246,7 @@ struct ByMagnitude {
   static constexpr std::string_view kKind = "outliers";
   template <typename Number>
   static TT_BOTH Number key(Number value) {
-    return value < 0 ? -value : value;
+    return std::abs(value);
   }
 };
 
