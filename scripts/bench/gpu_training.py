@@ -106,18 +106,32 @@ def is_output(point: dict[str, object]) -> bool:
     return not point["problem"] and "input" not in str(point["path"]).split(".")
 
 
+def recorded(path: Path, last_step: int) -> list[tt.Record]:
+    """All records, when the hub has written those of the last step, which end with its gradients."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            with tt.open_recording(path) as recording:
+                records = list(recording.records())
+        except tt.TensorTracerError:
+            records = []
+        if any(one.step == last_step and one.direction == "gradient" for one in records):
+            return records
+        assert time.monotonic() < deadline, f"{path} has no gradients of step {last_step}"
+        time.sleep(0.2)
+
+
 def compared(folder: Path, run: tt.AttachedRun, witness: Witness, ranks: int) -> int:
     """The number of records that have the bits of the witness; any other bit is an error."""
     modules = {(one["name"], one["layer"]): one["module"] for one in run.points() if is_output(one)}
     count = 0
-    with tt.open_recording(next((folder / "record").glob("*.ttrec"))) as recording:
-        for record in recording.records():
-            module = modules.get((record.point, record.layer))
-            seen = witness.kept.get((record.step, module, record.direction)) if module is not None else None
-            if seen is None or (ranks > 1 and tuple(seen.shape) != tuple(record.shape)):
-                continue
-            assert torch.equal(torch.from_numpy(record.values.copy()), seen.float().cpu()), record
-            count += 1
+    for record in recorded(next((folder / "record").glob("*.ttrec")), witness.step):
+        module = modules.get((record.point, record.layer))
+        seen = witness.kept.get((record.step, module, record.direction)) if module is not None else None
+        if seen is None or (ranks > 1 and tuple(seen.shape) != tuple(record.shape)):
+            continue
+        assert torch.equal(torch.from_numpy(record.values.copy()), seen.float().cpu()), record
+        count += 1
     return count
 
 
