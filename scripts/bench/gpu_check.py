@@ -84,7 +84,7 @@ def check_training(device: str, folder: Path, ranks: int) -> str:
 
 def measure(device: str, folder: Path, is_rehearsal: bool) -> list[str]:
     """Rows: the step time with statistics of every output and gradient of a linear layer, over that without."""
-    size = {"steps": 8, "width": 64} if is_rehearsal else {"steps": 60, "width": 1024, "batch": 8, "tokens": 512}
+    size = {"steps": 8, "width": 128} if is_rehearsal else {"steps": 60, "width": 1024, "batch": 8, "tokens": 512}
     times = {kind: [] for kind in ("nothing", "stats", "tiles", "hooks")}
     for turn in range(1 if is_rehearsal else 3):
         for kind, kept in times.items():
