@@ -23,7 +23,7 @@ namespace tt::attach {
 /// the threads of its backward pass.
 class Forward {
  public:
-  /// `hooks` may be null. `tokens`: int64 [batch, sequence] on the CPU. Collective along the tensor
+  /// `hooks` may be null. `tokens`: int64 [batch, sequence]. Collective along the tensor
   /// axis.
   Forward(std::shared_ptr<const Places> places, trace::Tracer& tracer,
           trace::InterventionHooks* hooks, const trace::ForwardScope& scope,

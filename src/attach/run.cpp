@@ -75,7 +75,8 @@ void Run::learn(const json& description, const json& plan) {
   tracer_.emplace(
       plan_context_,
       trace::TracerIdentity{hub_ != nullptr ? hub_->run_id() : 0, settings_.coordinates},
-      tracer_group_, sink());
+      tracer_group_, sink(),
+      trace::runtime_of(at::Device(description.at("device").get<std::string>())));
   control_.emplace(control_group_, hub_ != nullptr ? &hub_->client() : nullptr, sink(), *tracer_,
                    hooks_.get(), no_preview);
   if (control_group_.rank() == 0) control_->begin_with(std::move(first));
@@ -181,6 +182,7 @@ std::unique_ptr<Forward> Run::begin(const trace::ForwardScope& scope, const at::
 }
 
 void Run::end_step(std::int64_t step) {
+  tracer_->deliver();
   const auto report = hooks_->report(step);
   const auto saved = hooks_->take_saved();
   for (const json& one : saved) send_event("saved", one);
@@ -212,6 +214,7 @@ json Run::apply_program(const json& program, std::int64_t next_step) {
 }
 
 void Run::finish(std::int64_t last_step) {
+  if (tracer_) tracer_->deliver_all();
   if (control_) control_->finish(last_step);
   if (hub_ != nullptr) hub_->finish();
   control_.reset();

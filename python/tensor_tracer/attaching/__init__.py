@@ -19,7 +19,7 @@ from torch.distributed.tensor.placement_types import Placement
 from tensor_tracer.attaching import facts as about
 from tensor_tracer.attaching import megatron, torchtitan
 from tensor_tracer.attaching.agreement import agree
-from tensor_tracer.attaching.extension import Extension, called, load_extension
+from tensor_tracer.attaching.extension import Extension, called, check_device, load_extension
 from tensor_tracer.attaching.groups import Groups, make_groups, world
 from tensor_tracer.attaching.layouts import Layouts, TensorAxis, check_overrides
 from tensor_tracer.attaching.learning import is_compiled
@@ -106,7 +106,9 @@ def _check(model: Any, plan: Any, names: Any, placements: Any, axis: Sequence[st
     # Rank 0 alone reads plans: the others may have no such file.
     text = _read_plan(plan) if world() is None or dist.get_rank() == 0 else None
     overrides = check_overrides(placements or {})
-    return _Prepared(root, TensorAxis.of(root, axis), overrides, text, Names(names), load_extension())
+    extension = load_extension()
+    check_device(root)
+    return _Prepared(root, TensorAxis.of(root, axis), overrides, text, Names(names), extension)
 
 
 def _start(make: Any, settings: dict[str, Any], groups: Groups) -> Any:

@@ -23,8 +23,8 @@ class Groups:
     data_index: int
     data_size: int
     rank: int
-    control: Any = None  # gloo groups; None: one rank
-    tracer: Any = None
+    control: Any = None  # with gloo, for the CPU; None: one rank
+    tracer: Any = None  # with gloo, and with NCCL for a model on CUDA
     tensor: Any = None
 
     def settings(self) -> dict[str, Any]:
@@ -63,10 +63,11 @@ def make_groups(model: nn.Module, axis: TensorAxis, tensor_group: Any) -> Groups
         raise TensorTracerError("invalid_argument", message, "tensor_parallel_group", "give each rank its own group")
     if dist.get_world_size() == 1:
         return Groups((0,), 0, 1, 0)
-    control = _new_group(None)
+    control = _new_group(None, "gloo")
     tracer = tensor = None
+    backend = "cpu:gloo,cuda:nccl" if any(one.is_cuda for one in model.parameters()) else "gloo"
     for part in parts:  # every rank makes every group, in the same order
-        made = [_new_group(list(part)) for _ in range(2)] if len(part) > 1 else [None, None]
+        made = [_new_group(list(part), backend) for _ in range(2)] if len(part) > 1 else [None, None]
         if rank in part:
             tracer, tensor = made
     return Groups(tuple(own), parts.index(tuple(own)), len(parts), rank, control, tracer, tensor)
@@ -82,11 +83,11 @@ def world() -> Any:
     return None
 
 
-def _new_group(ranks: list[int] | None) -> Any:
+def _new_group(ranks: list[int] | None, backend: str) -> Any:
     """A rank that hangs is noticed as soon as by the trainer's own groups: they have the same limit of time."""
     of_trainer: Any = dist.group.WORLD
-    backend = of_trainer._get_backend(of_trainer._device_types[0])
-    return dist.new_group(ranks, backend="gloo", timeout=backend.options._timeout)
+    options = of_trainer._get_backend(of_trainer._device_types[0]).options
+    return dist.new_group(ranks, backend=backend, timeout=options._timeout)
 
 
 def _mesh_ranks(model: nn.Module, axis: TensorAxis) -> list[int] | None:

@@ -45,6 +45,7 @@ _kMissing = (
     "and attach() again"
 )
 _kNoUpdate = "no record of Updates in step {}: the optimizer that is watched made no step on some rank"
+_kGraph = "a CUDA graph records the model: its replays call no modules, so they are not traced"
 _kEdited = "layers were added, removed or replaced: call detach() and attach() again to trace the new ones"
 
 
@@ -143,7 +144,7 @@ class AttachedRun:
         self._step += 1
         self._is_in_step = self._step_seen = True
         self._micro_batch = self._evaluated = 0
-        self._given_tokens = tokens.detach().to("cpu", torch.int64) if tokens is not None else None
+        self._given_tokens = tokens.detach().to(torch.int64) if tokens is not None else None
         self._begin = time.perf_counter()
 
     def may_continue(self) -> bool:
@@ -351,7 +352,7 @@ class AttachedRun:
 
     def _begin_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         is_eval = not torch.is_grad_enabled()
-        if not self._is_in_step and not is_eval:
+        if self._is_captured_in_graph() or (not self._is_in_step and not is_eval):
             return
         tokens = find_tokens(args, kwargs)
         if tokens is None:
@@ -367,6 +368,13 @@ class AttachedRun:
         if tokens is None:
             tokens = torch.zeros(self._batch.rows, self._batch.tokens, dtype=torch.int64)
         self._open(tokens, is_eval)
+
+    def _is_captured_in_graph(self) -> bool:
+        """Kernels of ours in a CUDA graph would write into memory of another pass when the graph is replayed."""
+        is_captured = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+        if is_captured:
+            self._warn_once(_kGraph, _kGraph)
+        return is_captured
 
     def _open(self, tokens: Tensor, is_eval: bool) -> None:
         micro_batch = 0 if is_eval else self._micro_batch
@@ -475,6 +483,7 @@ class AttachedRun:
                 "layer_input": names.index("Embedding") if "Embedding" in names else 0,
                 "layer_output": states[0] if states else 0,
             },
+            "device": str(places[0].seen.device) if places else "cpu",
             "step": {
                 "micro_batches": micro_batches, "micro_batch_size": batch.rows, "seq_length": batch.tokens,
                 "hidden_size": model["hidden_size"], "head_size": max(head_size, 1), "dtype": dtype,
