@@ -67,10 +67,12 @@ base::Status compile_module(LayerDraft& draft, std::size_t index) {
     compiled.cost = static_cast<double>(c10::multiply_integers(compiled.shape)) *
                     static_cast<double>(scores->features);
     compiled.shape.back() = scores->features;
-    compiled.meets_shards = true;
-    compiled.is_local = draft.context.tensor_ranks > 1;
-    compiled.placement = scores->placement;
-    compiled.placement.dim = static_cast<int>(compiled.shape.size()) - 1;
+    if (scores->placement.is_sharded()) {
+      compiled.meets_shards = true;
+      compiled.is_local = draft.context.tensor_ranks > 1;
+      compiled.placement = scores->placement;
+      compiled.placement.dim = static_cast<int>(compiled.shape.size()) - 1;
+    }
   }
   compiled.held.bytes = c10::multiply_integers(compiled.shape) *
                         static_cast<std::int64_t>(c10::elementSize(compiled.dtype));
