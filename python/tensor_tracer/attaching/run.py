@@ -346,13 +346,17 @@ class AttachedRun:
     def _before_forward(self, _root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if torch.compiler.is_compiling() or self._off or self._has_ended:
             return
+        with self._guarded("the begin of a forward"):
+            if self._is_captured_in_graph():
+                self._hooks.end_pass()  # the pass before is ended after the recording
+                return
         self._end_forward()
         with self._guarded("the begin of a forward"):
             self._begin_forward(args, kwargs)
 
     def _begin_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         is_eval = not torch.is_grad_enabled()
-        if self._is_captured_in_graph() or (not self._is_in_step and not is_eval):
+        if not self._is_in_step and not is_eval:
             return
         tokens = find_tokens(args, kwargs)
         if tokens is None:
