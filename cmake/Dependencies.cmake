@@ -32,6 +32,19 @@ if(TT_WITH_TORCH)
     message(FATAL_ERROR "gloo's headers are missing (on Debian: apt-get install libgloo-dev)")
   endif()
 
+  # Not by default: a compiler of CUDA may be there that does not know the C++ compiler.
+  option(TT_WITH_CUDA "Compile the kernels for CUDA; needs nvcc 12 or newer, and neither a GPU nor a CUDA libtorch" OFF)
+  if(TT_WITH_CUDA)
+    # Code of these GPUs, and for newer ones code that the driver compiles.
+    if(NOT CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+    endif()
+    enable_language(CUDA)
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc compiles C++20
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    endif()
+  endif()
+
   # The part of libtorch that runs on the CPU. Its own package file is not used: that of a CUDA build,
   # the default of many package indexes, demands a CUDA toolkit.
   find_library(TT_TORCH_CPU torch_cpu PATHS ${TT_LIBTORCH}/lib NO_DEFAULT_PATH NO_CACHE REQUIRED)

@@ -17,9 +17,9 @@ done
 
 list_sources() {
   if [[ -e $root/.git ]]; then
-    git -C "$root" ls-files -z -- '*.h' '*.cpp'
+    git -C "$root" ls-files -z -- '*.h' '*.cpp' '*.cu' '*.cuh'
   else
-    (cd "$root" && find . -type f \( -name '*.h' -o -name '*.cpp' \) -print0)
+    (cd "$root" && find . -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0)
   fi
 }
 

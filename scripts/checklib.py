@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-CPP_SUFFIXES = (".h", ".cpp")
+CPP_SUFFIXES = (".h", ".cpp", ".cu", ".cuh")
 TYPESCRIPT_SUFFIXES = (".ts", ".svelte", ".mjs", ".js")
 SKIPPED_FOLDERS = {".git", ".venv", "build", "dist", "node_modules", "__pycache__", "runs"}
 

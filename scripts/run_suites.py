@@ -2,7 +2,8 @@
 scripts/nightly.sh call it.
 
 Each suite runs quietly into <reports>/<name>.log and leaves a JUnit file, from which the counts are
-read. A suite that fails without saying so, or runs no test at all, counts as one failure. Nightly
+read. A suite that fails without saying so, or runs no test at all, counts as one failure. A check that
+cannot run on this machine says so, and counts neither as passed nor as failed. Nightly
 results are kept per commit: a suite that has passed for the commit is not run again, unless --only
 names it. The results of a tree with changes that are not committed are never used again.
 """
@@ -22,6 +23,8 @@ from pathlib import Path
 from suites import ROOT, Suite, ci_suites, nightly_suites
 
 LOG_TAIL = 80  # lines shown of a failed suite
+# The exit code of a check that cannot run on this machine; its last line says why.
+NOT_RUN = 77
 
 
 @dataclass
@@ -59,6 +62,9 @@ def count_report(report: Path, outcome: Outcome) -> None:
 def judge(outcome: Outcome, returncode: int | None) -> None:
     """Fills in the counts, and turns a suite that wrongly looks like a success into a failure."""
     report = outcome.suite.report
+    if report is None and returncode == NOT_RUN:
+        outcome.skipped, outcome.note = 1, "not run"
+        return
     if report is None:
         outcome.passed, outcome.failed = (1, 0) if returncode == 0 else (0, 1)
     elif report.exists():
@@ -168,6 +174,8 @@ class Runner:
             returncode = 127
         outcome.seconds = time.monotonic() - started
         judge(outcome, returncode)
+        if outcome.skipped and outcome.suite.report is None:
+            outcome.note = log.read_text(errors="replace").strip().rpartition("\n")[2]
         count_retries(log.read_text(errors="replace"), outcome)
         self.keep(outcome, result)
         self.print_end(outcome, log)
@@ -188,11 +196,12 @@ class Runner:
         kept = json.loads(result.read_text())
         outcome = Outcome(suite, **kept | {"flaky": tuple(kept["flaky"])})
         outcome.note = "passed before"
-        return outcome if outcome.failed == 0 else None
+        return outcome if outcome.passed > 0 and outcome.failed == 0 else None
 
     def print_end(self, outcome: Outcome, log: Path) -> None:
         if outcome.failed == 0:
-            print(f"ok ({outcome.seconds:.1f} s)", flush=True)
+            said = "ok" if outcome.passed else outcome.note
+            print(f"{said} ({outcome.seconds:.1f} s)", flush=True)
             return
         name = log.relative_to(ROOT) if log.is_relative_to(ROOT) else log
         print(f"FAILED; the end of {name}:", flush=True)

@@ -2,9 +2,12 @@
 #include <torch/custom_class.h>
 #include <torch/library.h>
 
+#include <optional>
 #include <utility>
 
+#include "src/attach/packed.h"
 #include "src/attach/run.h"
+#include "tensor_tracer/trace/device_runtime.h"
 
 // The classes torch.classes.tensor_tracer.Run and .Forward of the Python package, whose modules in
 // python/tensor_tracer/attaching call them. Texts are JSON. They call no function of Python, and
@@ -134,6 +137,8 @@ void bind_forward(torch::Library& library) {
 
 TORCH_LIBRARY(tensor_tracer, library) {
   library.def("to_local(Tensor(a) x) -> Tensor(a)");
+  library.def("has_cuda_kernels() -> bool", trace::has_cuda_kernels);
+  library.def("pack(Tensor numbers, str compressor, Tensor? vector=None) -> Tensor");
   library.def("call_head(Tensor x, int head, str module) -> Tensor");
   bind_forward(library);
   library.class_<BoundRun>("Run")
@@ -157,6 +162,10 @@ TORCH_LIBRARY(tensor_tracer, library) {
 TORCH_LIBRARY_IMPL(tensor_tracer, CompositeExplicitAutograd, library) {
   library.impl(
       "to_local", [](const at::Tensor& x) { return x; });
+  library.impl("pack", [](const at::Tensor& numbers, const std::string& compressor,
+                          const std::optional<at::Tensor>& vector) {
+    return packed(numbers, compressor, vector.value_or(at::Tensor()));
+  });
 }
 
 }  // namespace

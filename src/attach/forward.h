@@ -24,8 +24,8 @@ namespace tt::attach {
 /// the threads of its backward pass.
 class Forward {
  public:
-  /// `hooks` may be null. `tokens`: int64 [batch, sequence] on the CPU; `has_text`: false if only
-  /// their shape is known. Collective along the tensor axis.
+  /// `hooks` may be null. `tokens`: int64 [batch, sequence]; `has_text`: false if only their shape
+  /// is known. Collective along the tensor axis.
   Forward(std::shared_ptr<const Places> places, trace::Tracer& tracer,
           trace::InterventionHooks* hooks, const trace::ForwardScope& scope,
           const at::Tensor& tokens, bool has_text);

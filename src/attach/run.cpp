@@ -75,7 +75,8 @@ void Run::learn(const json& description, const json& plan) {
   if (hub_ != nullptr) connect(description.at("facts"), first);
   if (settings_.shape.pipeline > 1) connect_leader();
   tracer_.emplace(plan_context_, trace::TracerIdentity{run_id_, settings_.coordinates},
-                  tracer_group_, sink());
+                  tracer_group_, sink(),
+                  trace::runtime_of(at::Device(description.at("device").get<std::string>())));
   link::HubClient* const hub = hub_ != nullptr ? &hub_->client() : nullptr;
   control_.emplace(control_group_, hub, hub, *tracer_, hooks_.get(), no_preview);
   if (control_group_.rank() == 0) control_->begin_with(std::move(first));
@@ -208,6 +209,7 @@ std::unique_ptr<Forward> Run::begin(const trace::ForwardScope& scope, const at::
 }
 
 void Run::end_step(std::int64_t step) {
+  tracer_->deliver();
   const auto report = hooks_->report(step);
   const auto saved = hooks_->take_saved();
   for (const json& one : saved) send_event("saved", one);
@@ -240,6 +242,7 @@ json Run::apply_program(const json& program, std::int64_t next_step) {
 }
 
 void Run::finish(std::int64_t last_step, bool is_collective) {
+  if (tracer_) tracer_->deliver_all();
   if (leader_ != nullptr) leader_->finish();
   if (is_collective && settings_.shape.pipeline > 1) control_group_.barrier();
   if (control_) control_->finish(last_step);

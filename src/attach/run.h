@@ -49,8 +49,8 @@ class Run {
   const link::HubInfo* hub() const { return hub_ ? &hub_->info() : nullptr; }
 
   /// Sets the places, and the facts of the run that the model decides. `description`: the places,
-  /// the numbers of a step, the facts; `plan`: on global rank 0 the first plan, null: the default
-  /// plan. Collective over all ranks.
+  /// the device of their tensors, the numbers of a step, the facts; `plan`: on global rank 0 the
+  /// first plan, null: the default plan. Collective over all ranks.
   void learn(const nlohmann::json& description, const nlohmann::json& plan);
   bool has_learned() const { return tracer_.has_value(); }
 

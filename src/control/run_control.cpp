@@ -96,6 +96,7 @@ void RunControl::decide(std::int64_t next_step) {
   disable_switched_off(next_step);
   const auto heartbeat = std::chrono::steady_clock::now() + kHeartbeat;
   while (true) {
+    tracer_.deliver();
     // First the viewer, then the requests: those that came before the viewer act in this step.
     if (is_waiting_ && control_source_->has_viewer()) {
       is_waiting_ = false;

@@ -52,14 +52,14 @@ at::Tensor positions_of(const graph::Ranges& ranges, const at::Tensor& tokens, b
   const std::int64_t size = tokens.size(1);
   if (!are_prompts) return mask_of(ranges, 0, size, size).expand(tokens.sizes());
   std::vector<at::Tensor> rows;
-  for (const at::Tensor& prompt : tokens.contiguous().unbind())
+  for (const at::Tensor& prompt : tokens.cpu().contiguous().unbind())
     rows.push_back(mask_of(ranges, 0, size, length_of(prompt)));
   return at::stack(rows);
 }
 
 // The tokens at which `text` occurs. Each token is one byte.
 at::Tensor spelled(const at::Tensor& tokens, const std::string& text) {
-  const at::Tensor ids = tokens.contiguous();
+  const at::Tensor ids = tokens.cpu().contiguous();
   at::Tensor mask = at::zeros(ids.sizes(), ids.options().dtype(at::kBool));
   const auto length = static_cast<std::int64_t>(text.size());
   for (std::int64_t row = 0; row < ids.size(0); ++row) {
@@ -207,7 +207,7 @@ at::Tensor ActiveProgram::selected(const trace::ForwardScope& scope,
   }
   if (!when.tokens.empty()) narrow_to(positions_of(when.tokens, tokens, scope.prompt_set > 0));
   if (!when.token_text.empty()) narrow_to(spelled(tokens, when.token_text));
-  return all;
+  return all.defined() ? all.to(tokens.device()) : all;
 }
 
 nlohmann::json ActiveProgram::describe() const {

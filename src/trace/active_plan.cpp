@@ -84,7 +84,7 @@ void ActivePlan::pack(const Slot& slot, std::size_t rank, const at::Tensor& loca
                       std::byte* part) const {
   const PlanEntry& entry = plan_->entries[slot.entry];
   if (slot.packing == nullptr) {
-    copy_to_host(local_integers(entry, local), part);
+    copy_integers(local_integers(entry, local), part);
     return;
   }
   slot.packing->pack({place_of(entry).hidden_state.value_or(slot.layer), slot.targets}, rank,

@@ -37,7 +37,8 @@ class ActivePlan {
   /// entry's rows or tokens lie outside `local`. `text` as in Pass::set_text.
   std::optional<Slot> slot_for(std::size_t entry, int layer, const at::Tensor& local,
                                const PassText& text);
-  /// Writes the part of rank `rank` of the tensor axis. `local` is the shard of that rank.
+  /// Writes the part of rank `rank` of the tensor axis. `local` is the shard of that rank, `part`
+  /// is on its device.
   void pack(const Slot& slot, std::size_t rank, const at::Tensor& local, std::byte* part) const;
 
   /// Switches the entry off and reports the reason to the viewers.

@@ -65,7 +65,10 @@ at::Tensor local_numbers(const PlanEntry& entry, const LogicalShape& shape,
     const Window window = token_window(entry, numbers.size(2));
     numbers = numbers.narrow(2, window.first, window.size()).contiguous().flatten(1, 2);
   }
-  if (numbers.scalar_type() != at::kDouble) numbers = numbers.to(at::kFloat);
+  const at::ScalarType type = numbers.scalar_type();
+  const bool is_read_as_it_is =
+      type == at::kDouble || (!numbers.is_cpu() && (type == at::kHalf || type == at::kBFloat16));
+  if (!is_read_as_it_is) numbers = numbers.to(at::kFloat);
   return numbers.stride(2) == 1 ? numbers : numbers.contiguous();
 }
 
@@ -88,8 +91,8 @@ at::Tensor local_integers(const PlanEntry& entry, const at::Tensor& local) {
       .contiguous();
 }
 
-void copy_to_host(const at::Tensor& integers, std::byte* bytes) {
-  at::from_blob(bytes, integers.sizes(), integers.options().device(at::kCPU)).copy_(integers);
+void copy_integers(const at::Tensor& integers, std::byte* bytes) {
+  at::from_blob(bytes, integers.sizes(), integers.options()).copy_(integers);
 }
 
 }  // namespace tt::trace

@@ -26,7 +26,7 @@ std::optional<LogicalShape> logical_shape(const PlanEntry& entry, const points::
                                           at::IntArrayRef local_sizes, int ranks);
 
 /// The captured rows and tokens of a local tensor, as float or double: [rows, lines, columns]; the
-/// columns are contiguous.
+/// columns are contiguous. On a device bfloat16 and float16 stay: its kernels read them.
 at::Tensor local_numbers(const PlanEntry& entry, const LogicalShape& shape,
                          const at::Tensor& local);
 
@@ -36,7 +36,7 @@ std::vector<std::int64_t> captured_targets(const PlanEntry& entry, const at::Ten
 /// The captured part of InputTokens, int64 [2, batch, sequence], as int32 or int64, contiguous.
 at::Tensor local_integers(const PlanEntry& entry, const at::Tensor& local);
 
-/// Copies a tensor from any device to host memory. `bytes` has room for the whole tensor.
-void copy_to_host(const at::Tensor& integers, std::byte* bytes);
+/// Copies a tensor. `bytes` has room for the whole tensor, on its device.
+void copy_integers(const at::Tensor& integers, std::byte* bytes);
 
 }  // namespace tt::trace

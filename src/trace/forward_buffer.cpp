@@ -1,8 +1,12 @@
 #include "src/trace/forward_buffer.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <span>
+#include <stdexcept>
 #include <utility>
 
 #include "tensor_tracer/base/hash.h"
@@ -13,6 +17,25 @@ namespace {
 // Each part begins with eight bytes. The first byte is the outcome.
 constexpr std::size_t kMarkBytes = 8;
 
+at::Tensor no_bytes(const DeviceRuntime* runtime) {
+  const at::Device on = runtime == nullptr ? at::Device(at::kCPU) : runtime->device();
+  return at::empty({0}, at::device(on).dtype(at::kByte));
+}
+
+std::int64_t size_of(std::size_t bytes) { return static_cast<std::int64_t>(bytes); }
+
+std::byte* data_of(const at::Tensor& bytes) {
+  return static_cast<std::byte*>(bytes.mutable_data_ptr());
+}
+
+// Makes room for `bytes`; the first `used` bytes stay.
+void grow(at::Tensor& memory, std::size_t bytes, std::size_t used) {
+  if (memory.numel() >= size_of(bytes)) return;
+  const at::Tensor larger = at::zeros({size_of((bytes * 5 / 4 + 7) / 8 * 8)}, memory.options());
+  if (used > 0) larger.narrow(0, 0, size_of(used)).copy_(memory.narrow(0, 0, size_of(used)));
+  memory = larger;
+}
+
 }  // namespace
 
 std::size_t Slot::bytes_of(std::size_t rank) const {
@@ -22,13 +45,17 @@ std::size_t Slot::bytes_of(std::size_t rank) const {
   return kMarkBytes + (bytes + 7) / 8 * 8;
 }
 
-ForwardBuffer::ForwardBuffer(const comm::ProcessGroup& group)
+ForwardBuffer::ForwardBuffer(const comm::ProcessGroup& group, DeviceRuntime* runtime)
     : group_(group),
+      runtime_(runtime),
       own_rank_(static_cast<std::size_t>(group.rank())),
-      rank_bytes_(static_cast<std::size_t>(group.size())) {}
+      rank_bytes_(static_cast<std::size_t>(group.size())),
+      own_(no_bytes(runtime)),
+      all_(no_bytes(runtime)) {}
 
 void ForwardBuffer::clear() {
   slots_.clear();
+  marks_.clear();
   std::ranges::fill(rank_bytes_, 0);
 }
 
@@ -36,28 +63,29 @@ std::size_t ForwardBuffer::add(Slot slot) {
   slot.offset = rank_bytes_;
   for (std::size_t rank = 0; rank < rank_bytes_.size(); ++rank)
     rank_bytes_[rank] += slot.bytes_of(rank);
-  if (own_.size() < rank_bytes_[own_rank_]) own_.resize(rank_bytes_[own_rank_]);
-  mark_failed(slot, "");
+  grow(own_, rank_bytes_[own_rank_], slot.offset[own_rank_]);
   slots_.push_back(std::move(slot));
+  marks_.emplace_back();
   return slots_.size() - 1;
 }
 
-std::byte* ForwardBuffer::own_part(const Slot& slot) {
-  if (slot.bytes_of(own_rank_) == 0) return nullptr;
-  return own_.data() + slot.offset[own_rank_] + kMarkBytes;
+at::Tensor ForwardBuffer::own_bytes(const Slot& slot) const {
+  return own_.narrow(0, size_of(slot.offset[own_rank_] + kMarkBytes),
+                     size_of(slot.bytes_of(own_rank_) - kMarkBytes));
 }
 
-void ForwardBuffer::mark(const Slot& slot, Outcome outcome) {
-  if (slot.bytes_of(own_rank_) > 0) own_[slot.offset[own_rank_]] = static_cast<std::byte>(outcome);
-}
-
-void ForwardBuffer::mark_failed(const Slot& slot, std::string_view why) {
-  std::byte* text = own_part(slot);
-  if (text == nullptr) return;
-  const std::size_t length = std::min(why.size(), slot.bytes_of(own_rank_) - kMarkBytes - 1);
-  std::memcpy(text, why.data(), length);
-  text[length] = std::byte{0};
-  mark(slot, Outcome::kFailed);
+void ForwardBuffer::write_part(std::size_t index, at::Device source,
+                               const std::function<void(std::byte* part)>& write) {
+  const Slot& slot = slots_[index];
+  if (slot.bytes_of(own_rank_) == 0) return;
+  const at::Device own = own_.device();
+  if (source == own) return write(data_of(own_) + slot.offset[own_rank_] + kMarkBytes);
+  if (!source.is_cpu())
+    throw std::runtime_error("the tensor is on " + source.str() + ", the tracer on " + own.str());
+  const at::Tensor part = own_bytes(slot);
+  const at::Tensor copied = runtime_->host_memory(part.numel());
+  write(data_of(copied));
+  part.copy_(copied, /*non_blocking=*/true);
 }
 
 std::uint64_t ForwardBuffer::layout_hash() const {
@@ -70,25 +98,90 @@ std::uint64_t ForwardBuffer::layout_hash() const {
 
 void ForwardBuffer::start_gather() {
   is_pending_ = true;
-  const std::size_t others =
-      std::accumulate(rank_bytes_.begin() + 1, rank_bytes_.end(), std::size_t{0});
   rank_begin_.assign(rank_bytes_.size(), 0);
-  if (others == 0) return;
   std::exclusive_scan(rank_bytes_.begin(), rank_bytes_.end(), rank_begin_.begin(), std::size_t{0});
+  if (runtime_ == nullptr) {
+    write_marks();
+    return gather();
+  }
+  done_ = runtime_->run_aside([this] {
+    write_marks();
+    gather();
+    gather_.wait();  // the side stream waits, not the host
+    copy_to_host();
+  });
+}
+
+// The part of a failed slot has the reason in the place of its numbers.
+void ForwardBuffer::write_marks() {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.bytes_of(own_rank_) == 0) continue;
+    if (runtime_ == nullptr)
+      data_of(own_)[slot.offset[own_rank_]] = static_cast<std::byte>(marks_[i].outcome);
+    if (marks_[i].outcome != Outcome::kFailed) continue;
+    const at::Tensor part = own_bytes(slot);
+    const std::string why = marks_[i].why.substr(0, static_cast<std::size_t>(part.numel()) - 1);
+    const at::Tensor text = comm::host_bytes(std::as_bytes(std::span(why.c_str(), why.size() + 1)));
+    part.narrow(0, 0, text.numel()).copy_(text);
+  }
+  if (runtime_ != nullptr) copy_marks();
+}
+
+// All marks in one copy.
+void ForwardBuffer::copy_marks() {
+  std::vector<std::int64_t> numbers;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].bytes_of(own_rank_) == 0) continue;
+    numbers.push_back(size_of(slots_[i].offset[own_rank_] / kMarkBytes));
+    numbers.push_back(static_cast<std::int64_t>(marks_[i].outcome));
+  }
+  if (numbers.empty()) return;
+  const at::Tensor host = runtime_->host_memory(size_of(numbers.size() * sizeof numbers[0]));
+  std::memcpy(data_of(host), numbers.data(), host.nbytes());
+  const at::Tensor places =
+      host.to(own_.device(), /*non_blocking=*/true).view(at::kLong).view({-1, 2});
+  own_.narrow(0, 0, size_of(rank_bytes_[own_rank_]))
+      .view(at::kLong)
+      .index_copy_(0, places.select(1, 0), places.select(1, 1));
+}
+
+void ForwardBuffer::gather() {
+  const std::size_t total = rank_begin_.back() + rank_bytes_.back();
+  if (total == rank_bytes_[0]) return;
   const bool is_root = own_rank_ == 0;
-  if (is_root && all_.size() < others + rank_bytes_[0]) all_.resize(others + rank_bytes_[0]);
-  gather_ = group_.gather_bytes(
-      comm::host_bytes({own_.data(), rank_bytes_[own_rank_]}), rank_bytes_,
-      comm::host_bytes({all_.data(), is_root ? others + rank_bytes_[0] : 0}), 0);
+  if (is_root) grow(all_, total, 0);
+  gather_ = group_.gather_bytes(own_.narrow(0, 0, size_of(rank_bytes_[own_rank_])), rank_bytes_,
+                                all_.narrow(0, 0, is_root ? size_of(total) : 0), 0);
+}
+
+void ForwardBuffer::copy_to_host() {
+  if (own_rank_ != 0) return;
+  const std::size_t total = rank_begin_.back() + rank_bytes_.back();
+  const at::Tensor& source = total == rank_bytes_[0] ? own_ : all_;
+  if (!host_.defined() || host_.numel() < size_of(total))
+    host_ = runtime_->host_memory(source.numel());
+  host_.narrow(0, 0, size_of(total)).copy_(source.narrow(0, 0, size_of(total)), true);
+  // A list of tokens is made on the host.
+  for (Slot& slot : slots_) {
+    if (!slot.tokens.defined() || slot.tokens.is_cpu()) continue;
+    const at::Tensor copied = runtime_->host_memory(size_of(slot.tokens.nbytes()));
+    const at::Tensor tokens = copied.view(at::kLong).view(slot.tokens.sizes());
+    slot.on_device = std::exchange(slot.tokens, tokens);
+    tokens.copy_(slot.on_device, /*non_blocking=*/true);
+  }
 }
 
 void ForwardBuffer::finish_gather() {
   is_pending_ = false;
   gather_.wait();
+  if (done_ != nullptr) done_->wait();
+  done_ = nullptr;
 }
 
 const std::byte* ForwardBuffer::marked_part(const Slot& slot, std::size_t rank) const {
-  const std::byte* begin = rank == 0 ? own_.data() : all_.data() + rank_begin_[rank];
+  if (runtime_ != nullptr) return data_of(host_) + rank_begin_[rank] + slot.offset[rank];
+  const std::byte* begin = rank == 0 ? data_of(own_) : data_of(all_) + rank_begin_[rank];
   return begin + slot.offset[rank];
 }
 

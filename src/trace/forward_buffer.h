@@ -4,13 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/trace/compressor.h"
+#include "tensor_tracer/trace/device_runtime.h"
 
 namespace tt::trace {
 
@@ -23,6 +25,7 @@ struct Slot {
   std::shared_ptr<const Packing> packing = {};       // of `logical`
   std::vector<std::int64_t> targets = {};            // CaptureFacts::targets
   at::Tensor tokens = {};                            // of the pass, if the entry keeps tokens
+  at::Tensor on_device = {};                         // what is being copied into `tokens`
   bool is_double = false;                            // numbers are double; false: float
   std::size_t leader_bytes = 0;                      // without a packing: bytes on the leader
   std::vector<std::size_t> offset = {};              // per rank, into that rank's buffer
@@ -36,9 +39,13 @@ struct Slot {
 /// the gather the ranks compare `layout_hash`: if a rank sent more bytes than rank 0 expects, MPI
 /// would write past the end of rank 0's buffer. A failed capture leaves its slot marked as failed.
 /// Memory is kept between passes. Thread: the thread that runs the step.
+///
+/// On a device the parts stay there until rank 0 has gathered them; then rank 0 copies them to the
+/// host. Gather and copy run aside (DeviceRuntime).
 class ForwardBuffer {
  public:
-  explicit ForwardBuffer(const comm::ProcessGroup& group);
+  /// `runtime` outlives the buffer; null: the buffer is in host memory.
+  ForwardBuffer(const comm::ProcessGroup& group, DeviceRuntime* runtime);
 
   void clear();
   enum class Outcome : std::uint8_t {
@@ -47,22 +54,28 @@ class ForwardBuffer {
     kUnreached,  // of a gradient: the backward did not reach the place
     kFailed
   };
-  /// Reserves space on every rank and returns the slot's index. The slot's part is marked as failed
-  /// until mark() is called.
+  /// Reserves space on every rank and returns the slot's index. The slot is marked as failed until
+  /// mark() is called.
   std::size_t add(Slot slot);
   std::size_t own_rank() const { return own_rank_; }
-  /// This rank's part of the slot; null if the rank has no part.
-  std::byte* own_part(const Slot& slot);
-  void mark(const Slot& slot, Outcome outcome);
-  /// Marks the part as failed and stores the reason in it for rank 0. The text is cut to the part's
-  /// bytes.
-  void mark_failed(const Slot& slot, std::string_view why);
+  /// Writes this rank's part of the slot by `write(part)`, which is not called if the rank has no
+  /// part. `part` is on the device of `source`: the buffer's, or the CPU, from where it is copied.
+  /// Throws std::runtime_error for another device.
+  void write_part(std::size_t index, at::Device source,
+                  const std::function<void(std::byte* part)>& write);
+  void mark(std::size_t index, Outcome outcome) { marks_[index].outcome = outcome; }
+  /// Marks the slot as failed. Rank 0 gets the reason, cut to the bytes of the part.
+  void mark_failed(std::size_t index, std::string why) {
+    marks_[index] = {Outcome::kFailed, std::move(why)};
+  }
 
   /// Hash of the slots and of the bytes of every rank.
   std::uint64_t layout_hash() const;
   /// Posts the gather; nothing is sent if only rank 0 has data. REQUIRES: layout_hash() is the same
   /// on all ranks.
   void start_gather();
+  /// True if finish_gather() does not wait for a device. REQUIRES: is_pending().
+  bool is_ready() const { return done_ == nullptr || done_->is_done(); }
   /// Completes the gather. REQUIRES: is_pending().
   void finish_gather();
   /// True between start_gather() and finish_gather().
@@ -79,17 +92,31 @@ class ForwardBuffer {
   std::string failure(const Slot& slot) const;
 
  private:
+  struct Mark {
+    Outcome outcome = Outcome::kFailed;
+    std::string why;
+  };
+
   const std::byte* marked_part(const Slot& slot, std::size_t rank) const;
   Outcome outcome_of(const Slot& slot, std::size_t rank) const;
+  at::Tensor own_bytes(const Slot& slot) const;  // without the mark
+  void write_marks();
+  void copy_marks();
+  void gather();
+  void copy_to_host();
 
   comm::ProcessGroup group_;
+  DeviceRuntime* runtime_;
   const std::size_t own_rank_;
   std::vector<Slot> slots_;
+  std::vector<Mark> marks_;  // by slot
   std::vector<std::size_t> rank_bytes_;
-  std::vector<std::byte> own_;
-  std::vector<std::byte> all_;
+  at::Tensor own_;   // uint8, on the buffer's device
+  at::Tensor all_;   // the same, of all ranks
+  at::Tensor host_;  // rank 0 with a device: the copy of all_, or of own_ if only rank 0 has data
   std::vector<std::size_t> rank_begin_;
   comm::Work gather_;
+  std::unique_ptr<DeviceEvent> done_;  // of a device: gather and copy
   bool is_pending_ = false;
 };
 

@@ -29,7 +29,7 @@ std::string reason_of(const std::exception& error) {
 }
 
 PassMemory take_memory(TracerCore& core) {
-  if (core.unused.empty()) return PassMemory(core.group);
+  if (core.unused.empty()) return PassMemory(core.group, core.runtime.get());
   PassMemory memory = std::move(core.unused.back());
   core.unused.pop_back();
   memory.values.clear();
@@ -40,7 +40,7 @@ PassMemory take_memory(TracerCore& core) {
 }  // namespace
 
 /// The state of a pass that captures something. Tensor hooks hold it by weak_ptr.
-struct Pass::State : std::enable_shared_from_this<Pass::State> {
+struct Pass::State final : EndedPass, std::enable_shared_from_this<Pass::State> {
   State(std::shared_ptr<TracerCore> of, const ForwardScope& about)
       : core_(std::move(of)),
         plan_(core_->plan),
@@ -52,7 +52,7 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
 
   // When an exception unwinds the stack, the other ranks may have posted no gather. Do not wait
   // then.
-  ~State() {
+  ~State() override {
     if (std::uncaught_exceptions() > 0) return;
     try {
       for (ForwardBuffer* buffer : {&memory_.values, &memory_.gradients})
@@ -151,11 +151,23 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
     if (stage_ == Stage::kOver) return;
     stage_ = Stage::kOver;
     const base::CpuTimer timer(core_->seconds.all);
-    complete(memory_.values);
+    if (core_->runtime == nullptr) complete(memory_.values);
     if (!memory_.gradients.slots().empty()) post(memory_.gradients);
   }
 
   void finish() {
+    if (core_->runtime == nullptr) return deliver();
+    stage_ = Stage::kOver;  // for the hooks of a backward that comes too late
+    core_->ended.push_back(shared_from_this());
+    core_->deliver(Tracer::kMostEnded);
+  }
+
+  bool is_ready() const override {
+    return (!memory_.values.is_pending() || memory_.values.is_ready()) &&
+           (!memory_.gradients.is_pending() || memory_.gradients.is_ready());
+  }
+
+  void deliver() override {
     const base::CpuTimer timer(core_->seconds.all);
     complete(memory_.values);
     complete(memory_.gradients);
@@ -200,7 +212,7 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
     std::optional<Slot> slot = plan_->slot_for(entry, layer, like, {});
     if (!slot) return std::nullopt;
     const std::size_t index = memory_.gradients.add(std::move(*slot));
-    memory_.gradients.mark(memory_.gradients.slots()[index], ForwardBuffer::Outcome::kUnreached);
+    memory_.gradients.mark(index, ForwardBuffer::Outcome::kUnreached);
     is_watched_.push_back(false);
     return index;
   }
@@ -219,14 +231,15 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
       const base::CpuTimer timer(memory_.entry_seconds[slot.entry]);
       const at::NoGradGuard no_grad;
       const at::Tensor numbers = make ? make(local) : local;
-      std::byte* part = buffer.own_part(slot);
-      if (part != nullptr) plan_->pack(slot, buffer.own_rank(), numbers, part);
+      buffer.write_part(index, numbers.device(), [&](std::byte* part) {
+        plan_->pack(slot, buffer.own_rank(), numbers, part);
+      });
     } catch (const std::exception& error) {
-      buffer.mark_failed(slot, failure.empty() ? reason_of(error) : failure);
+      buffer.mark_failed(index, failure.empty() ? reason_of(error) : failure);
       throw;
     }
     using Outcome = ForwardBuffer::Outcome;
-    buffer.mark(slot, took_too_long(slot.entry) ? Outcome::kTookTooLong : Outcome::kWritten);
+    buffer.mark(index, took_too_long(slot.entry) ? Outcome::kTookTooLong : Outcome::kWritten);
   }
 
   void write_gradient(std::size_t index, const at::Tensor& gradient, const Make& make) noexcept {

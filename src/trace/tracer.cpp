@@ -8,10 +8,15 @@
 namespace tt::trace {
 
 Tracer::Tracer(PlanContext context, const TracerIdentity& identity, const comm::ProcessGroup& group,
-               TraceSink* sink)
-    : core_(std::make_shared<TracerCore>(std::move(context), identity, group, sink)) {}
+               TraceSink* sink, std::shared_ptr<DeviceRuntime> runtime)
+    : core_(std::make_shared<TracerCore>(std::move(context), identity, group, sink,
+                                         std::move(runtime))) {}
 
-Tracer::~Tracer() = default;
+// What a device has not finished is dropped: an ended pass and the core own each other.
+Tracer::~Tracer() { core_->ended.clear(); }
+
+void Tracer::deliver() { core_->deliver(kMostEnded); }
+void Tracer::deliver_all() { core_->deliver(0); }
 
 void Tracer::set_plan(std::shared_ptr<const Plan> plan) {
   core_->plan = std::make_shared<ActivePlan>(std::move(plan), core_->context, core_->sink);
@@ -33,6 +38,7 @@ bool Tracer::is_due(const points::PlaceKey& place, const ForwardScope& scope) co
 }
 
 Pass Tracer::begin(const ForwardScope& scope) {
+  deliver();
   if (!core_->plan->takes(scope, core_->wanted_in(scope))) return {};
   return Pass(core_, scope);
 }

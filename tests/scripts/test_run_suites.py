@@ -60,6 +60,15 @@ def test_a_check_counts_once(run_suite, code: int, passed: int) -> None:
     assert (outcome.passed, outcome.failed) == (passed, 1 - passed)
 
 
+def test_a_check_that_cannot_run_here_counts_neither_way(
+        run_suite, capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = run_suite(suite_of("sh", "-c", "echo begin; echo not run: no compiler; exit 77"))
+    assert (outcome.passed, outcome.failed, outcome.skipped) == (0, 0, 1)
+    assert outcome.note == "not run: no compiler"
+    assert "not run: no compiler" in capsys.readouterr().out
+    assert not run_suites.print_summary([outcome]), "nothing has passed"
+
+
 @pytest.mark.parametrize("place", ["r.xml", "folder/r.xml"])
 def test_an_old_report_does_not_count(run_suite, tmp_path: Path, place: str) -> None:
     report = tmp_path / place

@@ -56,8 +56,9 @@ class Work {
 /// group, a reduction gives the same bits at every call. A group of size 1 supports every device,
 /// communicates nothing and copies only if input and output differ. Errors: comm::CommError (the
 /// machine), base::CheckError (a size, dtype or rank that does not fit, tensors that overlap, a
-/// device that is not supported: the message names the device and the backend). Thread: one thread
-/// per rank.
+/// device that is not supported: the message names the device and the backend). On CUDA operations
+/// are done in the order of the current stream, for which the host does not wait. Thread: one
+/// thread per rank.
 class ProcessGroup {
  public:
   /// The group of one rank.
@@ -66,7 +67,7 @@ class ProcessGroup {
 
   int rank() const;
   int size() const;
-  /// "local", "mpi" or "gloo".
+  /// "local", "mpi", "gloo", or "gloo and nccl".
   std::string_view backend() const;
   /// True if the group supports tensors on this device.
   bool supports(at::Device device) const;

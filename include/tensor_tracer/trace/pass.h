@@ -74,8 +74,8 @@ class Pass {
   /// True while some entry may still capture. This check is the only cost of an idle trace point.
   bool armed() const { return armed_; }
 
-  /// The input tokens, and the tokens that the model should predict (-1: unknown), both int64
-  /// [batch, sequence] on the CPU. They are only read. Call it before the forward. Without it, all
+  /// The input tokens, and the tokens that the model should predict (-1: unknown; on the CPU), both
+  /// int64 [batch, sequence]. They are only read. Call it before the forward. Without it, all
   /// targets are unknown and no list of tokens is kept.
   void set_text(const PassText& text);
 
@@ -117,8 +117,8 @@ class Pass {
   void end_forward();
   /// REQUIRES: end_forward().
   void end_backward();
-  /// Completes all pending gathers, sends the records, and ends the pass. end_backward() may be
-  /// omitted.
+  /// Completes all pending gathers, sends the records, and ends the pass; with a device later, see
+  /// Tracer::deliver(). end_backward() may be omitted.
   void finish();
 
  private:

@@ -7,6 +7,7 @@
 
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/mesh/mesh.h"
+#include "tensor_tracer/trace/device_runtime.h"
 #include "tensor_tracer/trace/pass.h"
 #include "tensor_tracer/trace/plan.h"
 #include "tensor_tracer/trace/trace_sink.h"
@@ -35,9 +36,10 @@ struct TracerCore;
 class Tracer {
  public:
   /// `group`: a separate communicator along the tensor axis. `sink` may be null on ranks that are
-  /// not a leader; it outlives the tracer and its passes.
+  /// not a leader; it outlives the tracer and its passes. `runtime`: of the device that has the
+  /// tensors; null: the CPU. `group` must support the device.
   Tracer(PlanContext context, const TracerIdentity& identity, const comm::ProcessGroup& group,
-         TraceSink* sink);
+         TraceSink* sink, std::shared_ptr<DeviceRuntime> runtime = nullptr);
   ~Tracer();
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
@@ -55,6 +57,14 @@ class Tracer {
   bool is_due(const points::PlaceKey& place, const ForwardScope& scope) const;
   /// Opens a pass. If no entry takes this pass, it captures nothing and allocates nothing.
   Pass begin(const ForwardScope& scope);
+
+  /// With a device, Pass::finish() returns before the device has finished, and the records are sent
+  /// later, in the order of the passes. Sends those whose device is ready, and waits if more than
+  /// kMostEnded are open. begin() and Pass::finish() call it.
+  void deliver();
+  /// Sends the records of all passes that have ended. Waits for the device.
+  void deliver_all();
+  static constexpr std::size_t kMostEnded = 8;
 
   /// Each pass that begins from now on captures only these entries of the plan (bits as in Demand).
   /// It always captures the entries of prompts and the entries that keep a list of tokens.

@@ -18,7 +18,7 @@ from torch.distributed.tensor.placement_types import Placement
 
 from tensor_tracer.attaching import megatron, torchtitan
 from tensor_tracer.attaching.agreement import agree
-from tensor_tracer.attaching.extension import Extension, called, load_extension
+from tensor_tracer.attaching.extension import Extension, called, check_device, load_extension
 from tensor_tracer.attaching.groups import Groups, make_groups, world
 from tensor_tracer.attaching.layouts import Layouts, TensorAxis, check_overrides
 from tensor_tracer.attaching.names import Names
@@ -107,8 +107,11 @@ def _check(model: Any, plan: Any, names: Any, placements: Any, axis: Sequence[st
     # Rank 0 alone reads plans: the others may have no such file.
     text = _read_plan(plan) if world() is None or dist.get_rank() == 0 else None
     overrides = check_overrides(placements or {})
+    extension = load_extension()
+    for part in parts:
+        check_device(part.root)
     whole = nn.ModuleList(part.root for part in parts)
-    return _Prepared(parts, TensorAxis.of(whole, axis), overrides, text, Names(names), load_extension())
+    return _Prepared(parts, TensorAxis.of(whole, axis), overrides, text, Names(names), extension)
 
 
 def _start(settings: dict[str, Any], groups: Groups, parts: Sequence[Part]) -> tuple[Any, dict[int, Part]]:

@@ -32,6 +32,9 @@ class Passes(Protocol):
     def takes(self, is_eval: bool) -> bool:
         """True if a forward at this moment is one of the run."""
 
+    def is_captured_in_graph(self) -> bool:
+        """True while a CUDA graph records the forward: no pass may begin or end."""
+
     def guarded(self, what: str) -> AbstractContextManager[None]:
         """Keeps errors of the tracer away from the training."""
 
@@ -150,6 +153,10 @@ class Chunk:
         is_eval = not torch.is_grad_enabled()
         if torch.compiler.is_compiling() or _is_backward() or not self._is_called:
             return
+        with self._passes.guarded("the begin of a forward"):
+            if self._passes.is_captured_in_graph():
+                self._hooks.rest()  # the pass before is ended after the recording
+                return
         self._end(lambda one: one.backward_began or one is self._now)  # that one has raised an exception
         if not self._passes.takes(is_eval):
             return

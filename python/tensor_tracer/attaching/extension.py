@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from torch import nn
 
 from tensor_tracer.attaching.head import register_head
 from tensor_tracer.attaching.wrappers import register_wrappers
@@ -47,6 +48,15 @@ def load_extension() -> Extension:
     register_wrappers()
     register_head()
     return found
+
+
+def check_device(model: nn.Module) -> None:
+    """Raises TensorTracerError if the library has no kernels for the model's device. REQUIRES: load_extension()."""
+    other = {one.device.type for one in model.parameters()} - {"cpu"}
+    if other - {"cuda"} or (other and not torch.ops.tensor_tracer.has_cuda_kernels()):
+        remedy = "build with: cmake --preset cuda" if other == {"cuda"} else "use a model on cpu or cuda"
+        message = f"the model is on {', '.join(sorted(other))}, for which the library has no kernels"
+        raise TensorTracerError("no_kernels", message, "model", remedy)
 
 
 def find_extension() -> Extension:

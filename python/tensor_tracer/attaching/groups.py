@@ -29,8 +29,8 @@ class Groups:
     data_size: int
     rank: int
     pipeline_ranks: tuple[int, ...]
-    control: Any = None  # gloo groups; None: one rank
-    tracer: Any = None
+    control: Any = None  # with gloo, for the CPU; None: one rank
+    tracer: Any = None  # with gloo, and with NCCL for a model on CUDA
     tensor: Any = None
     pipeline: Any = None
 
@@ -94,8 +94,10 @@ def make_groups(model: nn.Module, axis: TensorAxis, tensor_group: Any = None, pi
     # A data replica is known by the tensor-parallel group of its first pipeline stage.
     replicas = sorted({tensors[one[0]] for one in pipelines})
     index = replicas.index(tensors[pipelines[rank][0]])
-    control = _new_group(None)
-    tracer, own, stages = (_group_of(rank, parts) for parts in (tensors, tensors, pipelines))
+    control = _new_group(None, "gloo")
+    backend = "cpu:gloo,cuda:nccl" if any(one.is_cuda for one in model.parameters()) else "gloo"
+    tracer, own = (_group_of(rank, tensors, backend) for _ in range(2))
+    stages = _group_of(rank, pipelines, "gloo")
     return Groups(tensors[rank], index, len(replicas), rank, pipelines[rank], control, tracer, own, stages)
 
 
@@ -112,11 +114,11 @@ def _check_parts(parts: Sequence[tuple[int, ...]], axis: str) -> None:
         raise TensorTracerError("invalid_argument", message, f"{axis}_parallel_group", "give each rank its own group")
 
 
-def _group_of(rank: int, parts: Sequence[tuple[int, ...]]) -> Any:
+def _group_of(rank: int, parts: Sequence[tuple[int, ...]], backend: str) -> Any:
     """A new group of the ranks of this rank's part; None: it is alone. Every rank makes every group, in one order."""
     found = None
     for part in sorted(set(parts)):
-        made = _new_group(list(part)) if len(part) > 1 else None
+        made = _new_group(list(part), backend) if len(part) > 1 else None
         found = made if rank in part else found
     return found
 
@@ -131,11 +133,11 @@ def world() -> Any:
     return None
 
 
-def _new_group(ranks: list[int] | None) -> Any:
+def _new_group(ranks: list[int] | None, backend: str) -> Any:
     """A rank that hangs is noticed as soon as by the trainer's own groups: they have the same limit of time."""
     of_trainer: Any = dist.group.WORLD
-    backend = of_trainer._get_backend(of_trainer._device_types[0])
-    return dist.new_group(ranks, backend="gloo", timeout=backend.options._timeout)
+    options = of_trainer._get_backend(of_trainer._device_types[0]).options
+    return dist.new_group(ranks, backend=backend, timeout=options._timeout)
 
 
 def _mesh_ranks(model: nn.Module, axis: TensorAxis) -> list[int] | None:

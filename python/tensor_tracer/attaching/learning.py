@@ -39,6 +39,7 @@ class Seen:
     bits: int  # a hash of this rank's numbers; 0: not asked
     is_constant: bool
     is_received: bool = False  # from the pipeline stage before
+    device: torch.device = torch.device("cpu")
     is_gradient_watched: bool = False
     gradient_bits: int | None = None  # of the gradient; None: it was not seen, or all its numbers are the same
     aliases: list[str] = field(default_factory=list)  # other names of the same tensor
@@ -129,7 +130,7 @@ class Learner:
         bits, is_constant = fingerprint(local) if self.layouts.ranks > 1 else (0, False)
         self.seen.append(Seen(
             name, NamedPoint(), "point", None, tuple(local.shape), tensor.dtype, layout, bits, is_constant,
-            is_compiled=is_compiled,
+            device=tensor.device, is_compiled=is_compiled,
         ))  # fmt: skip
 
     def _before(self, path: str) -> Any:
@@ -166,9 +167,10 @@ class Learner:
                 seen.calls += 1
             for part in TEXTS if not earlier else ():
                 held = layout if part == "scores" or layout.dim is None else replace(layout, dim=2)
-                self.seen.append(
-                    Seen(path, module, part, None, call.shape_of(part), call.dtype, held, bits, is_constant, is_made=True)
-                )
+                self.seen.append(Seen(
+                    path, module, part, None, call.shape_of(part), call.dtype, held, bits, is_constant,
+                    device=call.query.device, is_made=True,
+                ))  # fmt: skip
         except Exception as error:  # no error of ours reaches training
             self.failures.append(f"{path}: {error}")
 
@@ -198,8 +200,8 @@ class Learner:
         layout = self._layout_of(path, module, part, tensor)
         local = local_of(tensor)
         bits, is_constant = fingerprint(local) if self.layouts.ranks > 1 else (0, False)
-        is_received = tensor is self._received
-        seen = Seen(path, module, part, member, tuple(local.shape), tensor.dtype, layout, bits, is_constant, is_received)
+        is_received, shape, device = tensor is self._received, tuple(local.shape), tensor.device
+        seen = Seen(path, module, part, member, shape, tensor.dtype, layout, bits, is_constant, is_received, device)
         self.seen.append(seen)
         self._of_tensor[id(tensor)] = (weakref.ref(tensor), seen)
         self._watch_gradient(seen, tensor)

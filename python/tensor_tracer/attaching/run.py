@@ -41,6 +41,7 @@ _kMissing = (
     "and attach() again"
 )
 _kNoUpdate = "no record of Updates in step {}: the optimizer that is watched made no step on some rank"
+_kGraph = "a CUDA graph records the model: its replays call no modules, so they are not traced"
 _kEdited = "layers were added, removed or replaced: call detach() and attach() again to trace the new ones"
 
 
@@ -136,7 +137,7 @@ class AttachedRun:
         self._is_in_step = self._step_seen = True
         for chunk in self._chunks:
             chunk.begin_step()
-        self._given_tokens = tokens.detach().to("cpu", torch.int64) if tokens is not None else None
+        self._given_tokens = tokens.detach().to(torch.int64) if tokens is not None else None
         self._begin = time.perf_counter()
 
     def may_continue(self) -> bool:
@@ -384,6 +385,13 @@ class AttachedRun:
         forward = self._native.begin(scope, is_eval, tokens, has_text)
         return None if forward.is_idle() else forward
 
+    def is_captured_in_graph(self) -> bool:
+        """Kernels of ours in a CUDA graph would write into memory of another pass when the graph is replayed."""
+        is_captured = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+        if is_captured:
+            self._warn_once(_kGraph, _kGraph)
+        return is_captured
+
     def _end_passes(self) -> None:
         for chunk in self._chunks:
             chunk.end_passes()
@@ -398,7 +406,9 @@ class AttachedRun:
     def _use(self, table: Table) -> None:
         """Traces the places from now on. Collective over all ranks."""
         self._head = offer(table.head) if table.head is not None else 0
-        description = json.dumps(table.description | {"head": self._head})
+        stages = {chunk.stage for chunk in self._chunks}
+        device = next((str(site.seen.device) for site in table.places if site.stage in stages), "cpu")
+        description = json.dumps(table.description | {"head": self._head, "device": device})
         called(self._native.learn, description, self._agreed_plan(table.places))
         give_up = self._switch_off if len(self._groups.tensor_ranks) > 1 else None
         for chunk in self._chunks:

@@ -17,7 +17,7 @@ def find_tokens(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
     named = [kwargs[name] for name in _kNames if name in kwargs]
     for value in (*named, *args, *kwargs.values()):
         if isinstance(value, Tensor) and value.dim() == 2 and value.dtype in (torch.int64, torch.int32):
-            return value.detach().to("cpu", torch.int64)
+            return value.detach().to(torch.int64)
     return None
 
 

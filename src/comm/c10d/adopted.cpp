@@ -9,11 +9,13 @@ namespace tt::comm {
 
 ProcessGroup c10d_group(const std::string& name) try {
   const auto group = ::c10d::resolve_process_group(name);
-  auto backend = group->getBackend(c10::DeviceType::CPU);
+  c10d::Backends backends = {group->getBackend(c10::DeviceType::CPU)};
+  // The trainer's NCCL: only PyTorch knows its headers.
+  if (group->hasBackendForDeviceType(c10::DeviceType::CUDA))
+    backends.cuda = group->getBackend(c10::DeviceType::CUDA);
   const auto job = std::make_shared<c10d::Job>();
-  job->make = [backend = std::move(backend), name](const std::string& asked, int,
-                                                   int) -> decltype(backend) {
-    if (asked == name) return backend;
+  job->make = [backends = std::move(backends), name](const std::string& asked, int, int) {
+    if (asked == name) return backends;
     throw CommError("a group of the trainer cannot be split");
   };
   return ProcessGroup(c10d::make_group(job, name, group->getRank(), group->getSize()));

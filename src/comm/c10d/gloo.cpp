@@ -35,11 +35,11 @@ c10::intrusive_ptr<ProcessGroupGloo::Options> options_of(const Launch& launch) {
 
 }  // namespace
 
-MakeBackend gloo_groups(const Launch& launch) {
-  return [store = store_of(launch), options = options_of(launch)](
-             const std::string& name, int rank, int size) -> c10::intrusive_ptr<::c10d::Backend> {
-    return c10::make_intrusive<ProcessGroupGloo>(
-        c10::make_intrusive<::c10d::PrefixStore>(name, store), rank, size, options);
+MakeBackends gloo_groups(const Launch& launch) {
+  return [store = store_of(launch), options = options_of(launch)](const std::string& name, int rank,
+                                                                  int size) -> Backends {
+    return {c10::make_intrusive<ProcessGroupGloo>(
+        c10::make_intrusive<::c10d::PrefixStore>(name, store), rank, size, options)};
   };
 }
 

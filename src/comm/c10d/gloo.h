@@ -7,6 +7,6 @@ namespace tt::comm::c10d {
 
 /// Makes gloo groups whose ranks find each other in the job's store. Throws c10::Error if the store
 /// does not answer.
-MakeBackend gloo_groups(const Launch& launch);
+MakeBackends gloo_groups(const Launch& launch);
 
 }  // namespace tt::comm::c10d

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/comm/c10d/device_reduce.h"
 #include "src/comm/local/single_group.h"
 #include "src/comm/reduce.h"
 #include "tensor_tracer/base/check.h"
@@ -30,8 +31,8 @@ at::Tensor bytes_of(const at::Tensor& tensor) {
                        at::device(tensor.device()).dtype(at::kByte));
 }
 
-at::Tensor scratch(std::int64_t bytes) {
-  return at::zeros({bytes}, at::device(at::kCPU).dtype(at::kByte));
+at::Tensor scratch(std::int64_t bytes, at::Device device = at::kCPU) {
+  return at::zeros({bytes}, at::device(device).dtype(at::kByte));
 }
 
 std::byte* data_of(const at::Tensor& tensor) {
@@ -67,11 +68,15 @@ class C10dGroup final : public detail::GroupImpl {
   C10dGroup(std::shared_ptr<Job> job, std::string name, int rank, int size)
       : job_(std::move(job)), name_(std::move(name)), rank_(rank), size_(size) {
     run(
-        "connecting", [&] { backend_ = job_->make(name_, rank, size); });
+        "connecting", [&] { backends_ = job_->make(name_, rank, size); });
   }
 
-  std::string_view backend() const override { return "gloo"; }
-  bool supports(at::Device device) const override { return device.is_cpu(); }
+  std::string_view backend() const override {
+    return backends_.cuda == nullptr ? "gloo" : "gloo and nccl";
+  }
+  bool supports(at::Device device) const override {
+    return device.is_cpu() || (device.is_cuda() && backends_.cuda != nullptr);
+  }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::shared_ptr<GroupImpl> split(int color, int key) override;
@@ -79,7 +84,7 @@ class C10dGroup final : public detail::GroupImpl {
   void all_reduce(at::Tensor& tensor, ReduceOp op) override;
   void all_gather(const at::Tensor& input, at::Tensor& output) override {
     at::Tensor from = bytes_of(input), to = bytes_of(output);
-    wait("all_gather", [&] { return backend_->_allgather_base(to, from); });
+    wait("all_gather", [&] { return of(from)->_allgather_base(to, from); });
   }
   void gather(const at::Tensor& input, at::Tensor& output, int root) override {
     const std::vector<std::size_t> counts(size_, input.nbytes());
@@ -93,15 +98,15 @@ class C10dGroup final : public detail::GroupImpl {
   }
   void send(const at::Tensor& tensor, int destination, int tag) override {
     std::vector<at::Tensor> sent = {bytes_of(tensor)};
-    wait("send", [&] { return backend_->send(sent, destination, tag); });
+    wait("send", [&] { return of(tensor)->send(sent, destination, tag); });
   }
   void receive(at::Tensor& tensor, int source, int tag) override {
     std::vector<at::Tensor> received = {bytes_of(tensor)};
-    wait("receive", [&] { return backend_->recv(received, source, tag); });
+    wait("receive", [&] { return of(tensor)->recv(received, source, tag); });
   }
   void barrier() override {
     wait(
-        "barrier", [&] { return backend_->barrier(); });
+        "barrier", [&] { return backends_.cpu->barrier(); });
   }
   std::unique_ptr<detail::WorkImpl> gather_bytes(const at::Tensor& input,
                                                  std::span<const std::size_t> counts,
@@ -135,12 +140,22 @@ class C10dGroup final : public detail::GroupImpl {
                                           const auto& begin) const {
     Pending pending;
     run(operation, [&] { pending = begin(); });
+    if (!buffers.front().is_cpu()) {
+      run(operation, [&] { pending->wait(); });  // the current stream waits
+      return nullptr;
+    }
     return std::make_unique<C10dWork>(std::move(pending), where(operation), std::move(buffers));
   }
 
+  const BackendPointer& of(const at::Tensor& tensor) const {
+    return tensor.is_cpu() ? backends_.cpu : backends_.cuda;
+  }
   Pending start_broadcast(at::Tensor bytes, int root) const;
   Pending start_gather(at::Tensor input, std::span<const std::size_t> counts, at::Tensor output,
                        int root) const;
+  void all_reduce_on_device(const at::Tensor& tensor, ReduceOp op) const;
+  void reduce_scatter_on_device(const at::Tensor& input, const at::Tensor& output,
+                                ReduceOp op) const;
   void all_reduce_small(std::byte* data, Elements elements, ReduceOp op) const;
   void all_reduce_blocks(std::byte* data, Elements elements, ReduceOp op) const;
   void reduce_blocks(at::Tensor blocks, Elements block, ReduceOp op, std::byte* result) const;
@@ -155,7 +170,7 @@ class C10dGroup final : public detail::GroupImpl {
   const int rank_;
   const int size_;
   int splits_ = 0;
-  c10::intrusive_ptr<::c10d::Backend> backend_;
+  Backends backends_;
 };
 
 std::shared_ptr<detail::GroupImpl> C10dGroup::split(int color, int key) {
@@ -175,7 +190,7 @@ std::shared_ptr<detail::GroupImpl> C10dGroup::split(int color, int key) {
 
 Pending C10dGroup::start_broadcast(at::Tensor bytes, int root) const {
   std::vector<at::Tensor> tensors = {std::move(bytes)};
-  return backend_->broadcast(tensors, {.rootRank = root});
+  return of(tensors.front())->broadcast(tensors, {.rootRank = root});
 }
 
 // Ranks send their bytes to the root and nothing to the others. A gather of c10d needs equal sizes.
@@ -186,11 +201,12 @@ Pending C10dGroup::start_gather(at::Tensor input, std::span<const std::size_t> c
   if (rank_ == root)
     received.assign(counts.begin(), counts.end());
   else
-    output = scratch(0);
-  return backend_->alltoall_base(output, input, received, sent);
+    output = scratch(0, input.device());
+  return of(input)->alltoall_base(output, input, received, sent);
 }
 
 void C10dGroup::all_reduce(at::Tensor& tensor, ReduceOp op) {
+  if (!tensor.is_cpu()) return all_reduce_on_device(tensor, op);
   const Elements elements = detail::elements_of(tensor);
   const bool is_small = static_cast<std::int64_t>(elements.bytes()) * size_ <= kSmallBytes;
   (this->*(is_small ? &C10dGroup::all_reduce_small : &C10dGroup::all_reduce_blocks))(
@@ -201,7 +217,7 @@ void C10dGroup::all_reduce_small(std::byte* data, Elements elements, ReduceOp op
   const auto bytes = static_cast<std::int64_t>(elements.bytes());
   at::Tensor own = scratch(bytes), all = scratch(bytes * size_);
   std::memcpy(data_of(own), data, elements.bytes());
-  wait("all_reduce", [&] { return backend_->_allgather_base(all, own); });
+  wait("all_reduce", [&] { return backends_.cpu->_allgather_base(all, own); });
   reduce_parts(all, elements, op, data);
 }
 
@@ -215,12 +231,29 @@ void C10dGroup::all_reduce_blocks(std::byte* data, Elements elements, ReduceOp o
     at::Tensor blocks = scratch(bytes * size_), own = scratch(bytes);
     std::memcpy(data_of(blocks), place, now.bytes());
     reduce_blocks(blocks, block, op, data_of(own));
-    wait("all_reduce", [&] { return backend_->_allgather_base(blocks, own); });
+    wait("all_reduce", [&] { return backends_.cpu->_allgather_base(blocks, own); });
     std::memcpy(place, data_of(blocks), now.bytes());
   }
 }
 
+void C10dGroup::all_reduce_on_device(const at::Tensor& tensor, ReduceOp op) const {
+  at::Tensor all = at::empty({size_, tensor.numel()}, tensor.options());
+  at::Tensor from = bytes_of(tensor), to = bytes_of(all);
+  wait("all_reduce", [&] { return of(from)->_allgather_base(to, from); });
+  reduce_tensors(all, op, tensor.view({-1}));
+}
+
+void C10dGroup::reduce_scatter_on_device(const at::Tensor& input, const at::Tensor& output,
+                                         ReduceOp op) const {
+  at::Tensor all = at::empty({size_, output.numel()}, output.options());
+  at::Tensor from = bytes_of(input), to = bytes_of(all);
+  std::vector<std::int64_t> equal;
+  wait("reduce_scatter", [&] { return of(from)->alltoall_base(to, from, equal, equal); });
+  reduce_tensors(all, op, output.view({-1}));
+}
+
 void C10dGroup::reduce_scatter(const at::Tensor& input, at::Tensor& output, ReduceOp op) {
+  if (!input.is_cpu()) return reduce_scatter_on_device(input, output, op);
   const Elements elements = detail::elements_of(output);
   const std::int64_t chunk = largest_block(elements);
   for (std::int64_t begin = 0; begin < elements.count; begin += chunk) {
@@ -242,7 +275,7 @@ void C10dGroup::reduce_blocks(at::Tensor blocks, Elements block, ReduceOp op,
                               std::byte* result) const {
   at::Tensor incoming = scratch(blocks.numel());
   std::vector<std::int64_t> equal;
-  wait("reduction", [&] { return backend_->alltoall_base(incoming, blocks, equal, equal); });
+  wait("reduction", [&] { return backends_.cpu->alltoall_base(incoming, blocks, equal, equal); });
   reduce_parts(incoming, block, op, result);
 }
 

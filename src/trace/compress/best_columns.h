@@ -9,43 +9,14 @@
 
 #include "src/trace/compress/cells.h"
 #include "src/trace/compress/kinds.h"
+#include "src/trace/device/reducers.h"
 #include "src/trace/json_fields.h"
 
-/// Compressors that keep the best k columns of each line. An Order defines which columns are the
-/// best:
-///
-///     struct Order {
-///       static constexpr std::string_view kKind = …;  // of the compressor
-///       template <typename Number>
-///       static Number key(Number value);              // the largest keys are the best
-///     };
-///
-/// A NaN comes before all numbers, so that it is visible. Equal keys are ordered by column.
+/// Compressors that keep the best k columns of each line, by an Order of device/reducers.h.
 namespace tt::trace {
 
-/// The order of "topk".
-struct ByValue {
-  static constexpr std::string_view kKind = "topk";
-  template <typename Number>
-  static Number key(Number value) {
-    return value;
-  }
-};
-
-template <typename Number>
-struct Candidate {
-  Number value = 0;
-  Number column = 0;  // exact: columns are fewer than 2^24
-};
-
-template <typename Order, typename Number>
-bool is_better(const Candidate<Number>& a, const Candidate<Number>& b) {
-  const bool a_nan = std::isnan(a.value), b_nan = std::isnan(b.value);
-  if (a_nan != b_nan) return a_nan;
-  const Number a_key = Order::key(a.value), b_key = Order::key(b.value);
-  if (!a_nan && a_key != b_key) return a_key > b_key;
-  return a.column < b.column;
-}
+using device::Candidate;
+using device::is_better;
 
 template <typename Order, typename Number>
 struct BestKernel {
@@ -82,6 +53,11 @@ struct BestMethod : CellMethod {
   std::int64_t k;
   std::int64_t values(std::int64_t width) const { return std::min(k, width); }
   Kernel kernel(const CaptureFacts& /*facts*/) const { return {k}; }
+  template <typename Element>
+  device::Prepared<device::BestReducer<Order, Element>> device(const CaptureFacts&,
+                                                               at::Device) const {
+    return {{{}, k}};
+  }
 
   void combine(const Kernel& /*kernel*/, std::span<Value> candidates, std::int64_t lines,
                const std::vector<const std::byte*>& /*tails*/, Number* out) const {
@@ -122,7 +98,7 @@ ParsedCompressor parse_best(const nlohmann::json& text, const std::string& where
     return base::invalid_argument(where, context.point.name + " has too many dims for " + kind,
                                   "use tile or none");
   }
-  constexpr std::int64_t kDefaultK = 10, kMaxK = 256;
+  constexpr std::int64_t kDefaultK = 10, kMaxK = device::kMaxBest;
   const std::int64_t features = context.point.features;
   std::int64_t k = std::min(kDefaultK, features);
   base::Status status = refuse_unknown_keys(text, where, {"kind", "k"});

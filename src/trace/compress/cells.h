@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "src/trace/device/launcher.h"
+#include "src/trace/device/tables.h"
 #include "tensor_tracer/trace/compressor.h"
 #include "tensor_tracer/trace/layout.h"
 
@@ -20,6 +24,9 @@
 ///       static constexpr bool kPerLine = true;  // each line of a block is one cell
 ///       std::int64_t values(std::int64_t width) const;  // of a cell
 ///       Kernel kernel(const CaptureFacts& facts) const; // of the CPU, for one pack or join
+///       // Optional: the kernel of a device, for tensors of this element (device/cells.h).
+///       template <typename Element>
+///       device::Prepared<Reducer<Element>> device(const CaptureFacts& facts, at::Device on) const;
 ///       // Optional: the numbers of the record from the values of all cells, in logical order;
 ///       // without it the values are the record. `lines`: of cells. `tails`: as `parts` of join.
 ///       void combine(const Kernel& kernel, std::span<Value> values, std::int64_t lines,
@@ -157,11 +164,9 @@ class CellPacking final : public Packing {
         cells_of_lines_(shape.rows * (Method::kPerLine
                                           ? shape.captured_lines()
                                           : static_cast<std::int64_t>(layout.lines.blocks.size()))),
-        kernels_(Method::kCompressor,
-                 {{at::kCPU, [this](const CaptureFacts& facts, std::size_t rank,
-                                    const at::Tensor& local, std::span<std::byte> part) {
-                     pack_on_cpu(facts, rank, local, part.data());
-                   }}}) {
+        kernels_(Method::kCompressor, make_kernels()),
+        tables_(layout, shape, Method::kPerLine,
+                [this](std::int64_t width) { return method_.values(width); }) {
     for (std::size_t rank = 0; rank < layout_.columns.chunks.size(); ++rank) {
       sizes_.push_back(size_of_part(rank));
       runs_.push_back(runs_of(layout_.columns.chunks[rank]));
@@ -195,6 +200,22 @@ class CellPacking final : public Packing {
   }
 
  private:
+  std::map<at::DeviceType, PackKernel> make_kernels() {
+    std::map<at::DeviceType, PackKernel> kernels = {
+        {at::kCPU,
+         [this](const CaptureFacts& facts, std::size_t rank, const at::Tensor& local,
+                std::span<std::byte> part) { pack_on_cpu(facts, rank, local, part.data()); }}};
+    if constexpr (requires { &Method::template device<Number>; }) {
+      if (device::has_kernels()) {
+        kernels[at::kCUDA] = [this](const CaptureFacts& facts, std::size_t rank,
+                                    const at::Tensor& local, std::span<std::byte> part) {
+          pack_on_device(facts, rank, local, part.data());
+        };
+      }
+    }
+    return kernels;
+  }
+
   PartSize size_of_part(std::size_t rank) const {
     PartSize size;
     for (const Chunk& lines : layout_.lines.chunks[rank]) {
@@ -309,6 +330,39 @@ class CellPacking final : public Packing {
     finish(kernel, part + sizes_[rank].bytes);
   }
 
+  void pack_on_device(const CaptureFacts& facts, std::size_t rank, const at::Tensor& local,
+                      std::byte* part) const {
+    if constexpr (std::is_same_v<Number, double>) {
+      return launch<double>(facts, rank, local, part);
+    } else {
+      switch (local.scalar_type()) {
+        case at::kBFloat16:
+          return launch<device::BFloat16>(facts, rank, local, part);
+        case at::kHalf:
+          return launch<device::Half>(facts, rank, local, part);
+        default:
+          return launch<float>(facts, rank, local, part);
+      }
+    }
+  }
+
+  template <typename Element>
+  void launch(const CaptureFacts& facts, std::size_t rank, const at::Tensor& local,
+              std::byte* part) const {
+    const at::Device on = local.device();
+    device::PackJob job = tables_.job(rank, on);
+    job.data = local.const_data_ptr();
+    job.row_stride = local.stride(0);
+    job.line_stride = local.stride(1);
+    job.values = part;
+    job.raw = part + sizes_[rank].value_bytes;
+    if (method_.tail_bytes() > 0) job.tail = part + sizes_[rank].bytes;
+    const auto prepared = method_.template device<Element>(facts, on);
+    using Reducer = std::remove_cvref_t<decltype(prepared.reducer)>;
+    static_assert(std::is_same_v<typename Reducer::Value, Value>);
+    device::Launcher<Reducer>::launch(job, prepared.reducer, device::current_stream(on));
+  }
+
   // Leader: the values of every cell, in logical order.
   template <typename Kernel>
   void join_cells(const std::vector<const std::byte*>& parts, Kernel& kernel, Value* out) const {
@@ -348,6 +402,7 @@ class CellPacking final : public Packing {
   const std::int64_t first_line_, captured_lines_;
   const std::int64_t cells_of_lines_;
   const PackKernels kernels_;
+  const device::JobTables tables_;
   std::vector<PartSize> sizes_;              // by rank
   std::vector<std::vector<ChunkRun>> runs_;  // of columns, by rank
   std::vector<BlockRun> block_runs_;         // of columns

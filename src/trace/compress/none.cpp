@@ -2,6 +2,7 @@
 
 #include "src/trace/compress/cells.h"
 #include "src/trace/compress/kinds.h"
+#include "src/trace/device/reducers.h"
 #include "src/trace/json_fields.h"
 
 namespace tt::trace {
@@ -14,6 +15,10 @@ struct CopyMethod : CellMethod {
   static constexpr std::string_view kCompressor = "none";
   std::int64_t values(std::int64_t width) const { return width; }
   CopyMethod kernel(const CaptureFacts& /*facts*/) const { return {}; }
+  template <typename Element>
+  device::Prepared<device::CopyReducer<Element>> device(const CaptureFacts&, at::Device) const {
+    return {};
+  }
   void reduce(const Cell<Number>& cell, Value* out) const {
     std::copy_n(cell.data, cell.width, out);
   }

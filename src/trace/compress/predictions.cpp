@@ -1,5 +1,7 @@
 #include "src/trace/compress/predictions.h"
 
+#include <ATen/ATen.h>
+
 #include <array>
 #include <cmath>
 #include <limits>
@@ -16,14 +18,7 @@ namespace {
 constexpr std::int64_t kBlock = 256;
 constexpr std::int64_t kNumbers = 4;  // of a line
 
-// Sums over the columns of a cell, of x - largest: of its exponential, and of both multiplied.
-template <typename Number>
-struct SoftmaxSums {
-  Number largest = 0;
-  Number exponentials = 0;
-  Number weighted = 0;
-  Number target = 0;  // the target's score, if the cell has the target's column
-};
+using device::SoftmaxSums;
 
 template <typename Number>
 class SoftmaxKernel {
@@ -79,6 +74,16 @@ struct SoftmaxMethod : CellMethod {
 
   std::int64_t values(std::int64_t /*width*/) const { return 1; }
   Kernel kernel(const CaptureFacts& facts) const { return Kernel(facts.targets); }
+  template <typename Element>
+  device::Prepared<device::SoftmaxReducer<Element>> device(const CaptureFacts& facts,
+                                                           at::Device on) const {
+    if (facts.targets.empty()) return {};
+    const at::Tensor targets =
+        at::tensor(at::IntArrayRef(facts.targets.data(), facts.targets.size()),
+                   at::device(at::kCPU).dtype(at::kLong))
+            .to(on);
+    return {{{}, targets.const_data_ptr<std::int64_t>()}, targets};
+  }
 
   void combine(const Kernel& kernel, std::span<Value> cells, std::int64_t lines,
                const std::vector<const std::byte*>& /*tails*/, Number* out) const {
@@ -132,12 +137,7 @@ class PredictionPacking : public Packing {
       : best_(std::move(best)),
         sums_(std::move(sums)),
         best_bytes_(number_bytes),
-        kernels_("topk", {{at::kCPU, [this](const CaptureFacts& facts, std::size_t rank,
-                                            const at::Tensor& local, std::span<std::byte> part) {
-                             const std::size_t first = best_->part_bytes(rank);
-                             best_->pack(facts, rank, local, part.first(first));
-                             sums_->pack(facts, rank, local, part.subspan(first));
-                           }}}) {
+        kernels_("topk", {{at::kCPU, kernel_on(at::kCPU)}, {at::kCUDA, kernel_on(at::kCUDA)}}) {
     for (const std::int64_t size : best_->shape()) best_bytes_ *= static_cast<std::size_t>(size);
   }
   PredictionPacking(const PredictionPacking&) = delete;  // the kernels refer to this object
@@ -162,6 +162,16 @@ class PredictionPacking : public Packing {
   }
 
  private:
+  // Fails where the two fail.
+  PackKernel kernel_on(at::DeviceType device) {
+    return [this, device](const CaptureFacts& facts, std::size_t rank, const at::Tensor& local,
+                          std::span<std::byte> part) {
+      const std::size_t first = best_->part_bytes(rank);
+      best_->kernels().on(device)(facts, rank, local, part.first(first));
+      sums_->kernels().on(device)(facts, rank, local, part.subspan(first));
+    };
+  }
+
   const std::shared_ptr<const Packing> best_, sums_;
   std::size_t best_bytes_;  // of the best columns in the record
   const PackKernels kernels_;
@@ -176,7 +186,7 @@ std::shared_ptr<const Packing> make_prediction_packing(std::int64_t k, const Log
   auto sums = make_cell_packing<SoftmaxMethod>(
       is_double, shape, make_cell_layout(shape, 1, even_boundaries(shape.features, kBlock)),
       std::move(planes), k, shape.features);
-  return std::make_shared<PredictionPacking>(best_packing<ByValue>(k, shape, is_double),
+  return std::make_shared<PredictionPacking>(best_packing<device::ByValue>(k, shape, is_double),
                                              std::move(sums),
                                              is_double ? sizeof(double) : sizeof(float));
 }

@@ -1,6 +1,11 @@
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
+#include <mutex>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -22,6 +27,26 @@ template <typename Number>
 using Rows = std::vector<std::vector<std::vector<Number>>>;
 using AllRows = std::tuple<Rows<float>, Rows<double>>;
 
+// The vectors of one hidden state, [vectors, columns], on the devices that used them. Thread: any.
+class DeviceRows {
+ public:
+  template <typename Number>
+  at::Tensor of(const Rows<Number>& rows, int hidden_state, at::Device device) {
+    const std::scoped_lock lock(mutex_);
+    at::Tensor& copy = copies_[{hidden_state, device.str()}];
+    if (copy.defined()) return copy;
+    constexpr at::ScalarType kNumber = c10::CppTypeToScalarType<Number>::value;
+    std::vector<at::Tensor> vectors;
+    for (const std::vector<Number>& vector : rows.at(static_cast<std::size_t>(hidden_state)))
+      vectors.push_back(at::tensor(vector, at::device(at::kCPU).dtype(kNumber)));
+    return copy = at::stack(vectors).to(device);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<int, std::string>, at::Tensor> copies_;
+};
+
 template <typename Number>
 struct DotKernel {
   const std::vector<std::vector<Number>>& vectors;
@@ -38,6 +63,7 @@ struct ProjectionMethod : CellMethod {
   using Value = Number_;
   static constexpr std::string_view kCompressor = "projection";
   std::shared_ptr<const AllRows> all_rows;
+  std::shared_ptr<DeviceRows> on_devices = std::make_shared<DeviceRows>();
 
   const Rows<Number>& rows() const { return std::get<Rows<Number>>(*all_rows); }
   std::int64_t values(std::int64_t /*width*/) const {
@@ -45,6 +71,13 @@ struct ProjectionMethod : CellMethod {
   }
   DotKernel<Number> kernel(const CaptureFacts& facts) const {
     return {rows().at(static_cast<std::size_t>(facts.layer))};
+  }
+
+  template <typename Element>
+  device::Prepared<device::DotReducer<Element>> device(const CaptureFacts& facts,
+                                                       at::Device on) const {
+    const at::Tensor vectors = on_devices->of<Number>(rows(), facts.layer, on);
+    return {{{}, vectors.const_data_ptr<Number>(), vectors.size(0), vectors.size(1)}, vectors};
   }
 
   void combine(const DotKernel<Number>& kernel, std::span<Number> partial_sums, std::int64_t lines,

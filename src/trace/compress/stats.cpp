@@ -9,6 +9,7 @@
 
 #include "src/trace/compress/cells.h"
 #include "src/trace/compress/kinds.h"
+#include "src/trace/device/reducers.h"
 #include "src/trace/json_fields.h"
 #include "tensor_tracer/trace/reductions.h"
 
@@ -17,56 +18,42 @@ namespace {
 
 using nlohmann::json;
 
-// Moments are computed per cell of kLineBlock lines × kColumnBlock columns, counted from logical
-// index 0, then merged in logical order. So the order of additions is the same on every mesh.
-constexpr std::int64_t kLineBlock = 64;
-constexpr std::int64_t kColumnBlock = 64;
+using device::BinRange;
+using device::CellStats;
+using device::Exponents;
+using device::kColumnBlock;
+using device::kLineBlock;
+using device::Moments;
 
 constexpr std::int64_t kHeadNumbers = 10;  // before the histogram
-constexpr std::int64_t kMaxBins = 1024;
-// Without a range: bins are powers of two, floor(log2 |x|) from -32 to 15, ends included.
-constexpr int kLowestExponent = -32;
-constexpr std::int64_t kExponentBins = 48;
 
-// Histogram of plan entries. Without `range` the bins are the exponents above.
+// Histogram of plan entries. Without `range` the bins are the exponents of BinRange.
 struct Bins {
-  std::int64_t count = kExponentBins;
+  std::int64_t count = BinRange::kExponentBins;
   std::optional<std::pair<double, double>> range;
-};
 
-// Moments of finite numbers: count, mean, and the sums of the second to fourth powers of the
-// distances from the mean.
-struct Moments {
-  double count = 0;
-  double mean = 0;
-  double m2 = 0;
-  double m3 = 0;
-  double m4 = 0;
-
-  // Pébay 2008, Sandia report SAND2008-6212, equations 2.1 to 2.3.
-  void merge(const Moments& other) {
-    if (other.count == 0) return;
-    const double total = count + other.count;
-    const double a = count / total, b = other.count / total;
-    const double delta = other.mean - mean;
-    const double square = delta * delta;
-    m4 += other.m4 + square * square * (count * b) * (a * a - a * b + b * b) +
-          6 * square * (a * a * other.m2 + b * b * m2) + 4 * delta * (a * other.m3 - b * m3);
-    m3 += other.m3 + delta * square * (count * b) * (a - b) + 3 * delta * (a * other.m2 - b * m2);
-    m2 += other.m2 + square * (count * b);
-    mean += delta * b;
-    count = total;
+  BinRange on_device() const {
+    const auto [low, high] = range.value_or(std::pair(0.0, 0.0));
+    return {static_cast<int>(count), range.has_value(), low, high};
   }
 };
 
-// What a rank sends of a cell. Norms are Euclidean norms of the finite numbers of one line or
-// column of the cell; -1: the cell has no such line or column.
-template <typename Number>
-struct CellStats {
-  Moments moments = {};
-  std::array<Number, kLineBlock> line_norms = {};
-  std::array<Number, kColumnBlock> column_norms = {};
-};
+// Pébay 2008, Sandia report SAND2008-6212, equations 2.1 to 2.3.
+void merge(Moments& all, const Moments& other) {
+  if (other.count == 0) return;
+  const double total = all.count + other.count;
+  const double a = all.count / total, b = other.count / total;
+  const double delta = other.mean - all.mean;
+  const double square = delta * delta;
+  all.m4 += other.m4 + square * square * (all.count * b) * (a * a - a * b + b * b) +
+            6 * square * (a * a * other.m2 + b * b * all.m2) +
+            4 * delta * (a * other.m3 - b * all.m3);
+  all.m3 += other.m3 + delta * square * (all.count * b) * (a - b) +
+            3 * delta * (a * other.m2 - b * all.m2);
+  all.m2 += other.m2 + square * (all.count * b);
+  all.mean += delta * b;
+  all.count = total;
+}
 
 // The least, the mean and the largest of several norms.
 struct NormRange {
@@ -90,19 +77,6 @@ struct Tally {
   std::vector<double> bins;
 };
 
-// The exponent bits of a number. All numbers are first counted by these bits.
-template <typename Number>
-struct Exponents;
-template <>
-struct Exponents<float> {
-  static constexpr std::size_t kCount = 256;
-  static constexpr int kBias = 127;
-};
-template <>
-struct Exponents<double> {
-  static constexpr std::size_t kCount = 2048;
-  static constexpr int kBias = 1023;
-};
 static_assert(kLineBlock * kColumnBlock <= kMaxCounted);
 
 // A Tally in the form that ranks send.
@@ -130,7 +104,7 @@ void add_numbers(Tally& tally, const double* numbers) {
 template <typename Number>
 class MomentsKernel {
  public:
-  explicit MomentsKernel(const Bins& bins) : bins_(bins) {
+  explicit MomentsKernel(const Bins& bins) : bins_(bins), range_(bins.on_device()) {
     tally_.bins.resize(static_cast<std::size_t>(bins.count));
   }
 
@@ -157,12 +131,9 @@ class MomentsKernel {
     if (bins_.range) return tally;
     // Infinities and NaN have a separate exponent. Zeros share the exponent of the smallest
     // numbers.
-    const std::int64_t last = bins_.count - 1;
-    for (std::size_t e = 0; e + 1 < Exponents<Number>::kCount; ++e) {
-      const int exponent = static_cast<int>(e) - Exponents<Number>::kBias;
-      const auto bin = std::clamp<std::int64_t>(exponent - kLowestExponent, 0, last);
-      tally.bins[static_cast<std::size_t>(bin)] +=
-          static_cast<double>(exponents_[e]) - (e == 0 ? tally.zeros : 0);
+    for (int e = 0; e + 1 < Exponents<Number>::kCount; ++e) {
+      tally.bins[static_cast<std::size_t>(range_.template bin_of_exponent<Number>(e))] +=
+          static_cast<double>(exponents_[static_cast<std::size_t>(e)]) - (e == 0 ? tally.zeros : 0);
     }
     return tally;
   }
@@ -197,8 +168,8 @@ class MomentsKernel {
     const auto norm = [](double square) {
       return static_cast<Number>(square < 0 ? -1 : std::sqrt(square));
     };
-    std::ranges::transform(lines, out.line_norms.begin(), norm);
-    std::ranges::transform(columns, out.column_norms.begin(), norm);
+    std::ranges::transform(lines, out.line_norms, norm);
+    std::ranges::transform(columns, out.column_norms, norm);
   }
 
   void count_numbers(const Lines<Number>& all) {
@@ -210,7 +181,7 @@ class MomentsKernel {
       for_each(
           all,
           [&](Number x) {
-            if (std::isfinite(x)) ++tally_.bins[bin_of(x)];
+            if (std::isfinite(x)) ++tally_.bins[static_cast<std::size_t>(range_.bin_of(x))];
           });
     }
   }
@@ -235,14 +206,8 @@ class MomentsKernel {
     });
   }
 
-  std::size_t bin_of(Number x) const {
-    const auto count = static_cast<double>(bins_.count);
-    const auto [low, high] = *bins_.range;
-    const double at = (static_cast<double>(x) - low) / (high - low) * count;
-    return static_cast<std::size_t>(std::clamp(at, 0.0, count - 1));
-  }
-
   const Bins& bins_;
+  const BinRange range_;
   Tally tally_;  // without the exponent histogram
   std::array<std::uint64_t, Exponents<Number>::kCount> exponents_ = {};
   std::vector<Number> finite_;
@@ -261,6 +226,10 @@ struct StatsMethod : CellMethod {
 
   std::int64_t values(std::int64_t /*width*/) const { return 1; }
   Kernel kernel(const CaptureFacts& /*facts*/) const { return Kernel(bins); }
+  template <typename Element>
+  device::Prepared<device::StatsReducer<Element>> device(const CaptureFacts&, at::Device) const {
+    return {{bins.on_device()}};
+  }
   std::size_t tail_bytes() const {
     return (6 + static_cast<std::size_t>(bins.count)) * sizeof(double);
   }
@@ -269,7 +238,7 @@ struct StatsMethod : CellMethod {
   void combine(const Kernel& kernel, std::span<Value> cells, std::int64_t line_blocks,
                const std::vector<const std::byte*>& tails, Number* out) const {
     Moments all;
-    for (const Value& cell : cells) all.merge(cell.moments);
+    for (const Value& cell : cells) merge(all, cell.moments);
     Tally tally = kernel.tally();  // of the cells that no rank holds whole
     for (const std::byte* tail : tails)
       if (tail != nullptr) add_numbers(tally, reinterpret_cast<const double*>(tail));
@@ -307,11 +276,11 @@ struct StatsMethod : CellMethod {
   // cell.
   template <std::size_t kCount>
   static void add_norms(std::span<const Value> cells, std::size_t step,
-                        std::array<Number, kCount> Value::*norms, NormRange& range) {
+                        Number (Value::*norms)[kCount], NormRange& range) {
     std::array<double, kCount> squares;
     squares.fill(-1);
     for (std::size_t i = 0; i < cells.size(); i += step) {
-      const std::array<Number, kCount>& parts = cells[i].*norms;
+      const auto& parts = cells[i].*norms;
       for (std::size_t k = 0; k < kCount; ++k) {
         const auto norm = double{parts[k]};
         squares[k] = norm < 0 ? squares[k] : std::max(squares[k], 0.0) + norm * norm;
@@ -365,9 +334,10 @@ ParsedCompressor parse_stats(const json& text, const std::string& where,
       return base::invalid_argument(where + ".range", "must be two numbers, the lower first");
     bins.range = {range[0].get<double>(), range[1].get<double>()};
     bins.count = 64;
-    if (auto status = parse_integer(text, "bins", where, 1, kMaxBins, bins.count); !status)
+    if (auto status = parse_integer(text, "bins", where, 1, BinRange::kMaxBins, bins.count);
+        !status)
       return status.error();
-  } else if (text.contains("bins") && text["bins"] != kExponentBins) {
+  } else if (text.contains("bins") && text["bins"] != BinRange::kExponentBins) {
     return base::invalid_argument(where + ".bins",
                                   "without a range the bins are the 48 powers of two from 2^-32 on",
                                   "give a range such as [-4, 4]");

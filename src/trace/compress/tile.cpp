@@ -8,6 +8,7 @@
 #include "src/trace/compress/cells.h"
 #include "src/trace/compress/kinds.h"
 #include "src/trace/compress/tile_expression.h"
+#include "src/trace/device/reducers.h"
 #include "src/trace/json_fields.h"
 #include "tensor_tracer/trace/reductions.h"
 
@@ -36,6 +37,11 @@ struct TileMethod : CellMethod {
 template <typename Number>
 struct AbsoluteMaxMethod : TileMethod<Number> {
   AbsoluteMaxMethod kernel(const CaptureFacts& /*facts*/) const { return {}; }
+  template <typename Element>
+  device::Prepared<device::AbsoluteMaxReducer<Element>> device(const CaptureFacts&,
+                                                               at::Device) const {
+    return {};
+  }
   void reduce(const Cell<Number>& cell, Number* out) const {
     *out = 0;
     for (std::int64_t i = 0; i < cell.width; ++i) {
@@ -48,6 +54,10 @@ struct AbsoluteMaxMethod : TileMethod<Number> {
 template <typename Number>
 struct SumMethod : TileMethod<Number> {
   SumMethod kernel(const CaptureFacts& /*facts*/) const { return {}; }
+  template <typename Element>
+  device::Prepared<device::SumReducer<Element>> device(const CaptureFacts&, at::Device) const {
+    return {};
+  }
   void reduce(const Cell<Number>& cell, Number* out) const {
     *out = fixed_order_sum(cell.data, cell.width);
   }
@@ -61,6 +71,10 @@ struct SumMethod : TileMethod<Number> {
 template <typename Number>
 struct MeanMethod : TileMethod<Number> {
   MeanMethod kernel(const CaptureFacts& /*facts*/) const { return {}; }
+  template <typename Element>
+  device::Prepared<device::MeanReducer<Element>> device(const CaptureFacts&, at::Device) const {
+    return {};
+  }
   void reduce(const Cell<Number>& cell, Number* out) const {
     *out = fixed_order_sum(cell.data, cell.width) / static_cast<Number>(cell.width);
   }

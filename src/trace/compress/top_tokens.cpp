@@ -4,6 +4,7 @@
 
 #include "src/trace/compress/cells.h"
 #include "src/trace/compress/kinds.h"
+#include "src/trace/device/reducers.h"
 #include "src/trace/json_fields.h"
 
 namespace tt::trace {
@@ -24,6 +25,10 @@ struct FirstMethod : CellMethod {
 
   std::int64_t values(std::int64_t /*width*/) const { return 1; }
   FirstMethod kernel(const CaptureFacts& /*facts*/) const { return {{}, chosen}; }
+  template <typename Element>
+  device::Prepared<device::FirstReducer<Element>> device(const CaptureFacts&, at::Device) const {
+    return {};
+  }
   void reduce(const Cell<Number>& cell, Number* out) const { *out = cell.data[0]; }
 
   void combine(const FirstMethod& /*kernel*/, std::span<Number> firsts, std::int64_t lines,

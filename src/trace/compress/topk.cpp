@@ -8,7 +8,7 @@ namespace tt::trace {
 
 ParsedCompressor parse_topk(const nlohmann::json& text, const std::string& where,
                             const CompressorContext& context) {
-  auto best = parse_best<ByValue>(text, where, context);
+  auto best = parse_best<device::ByValue>(text, where, context);
   if (!best || !context.point.is_vocabulary || context.is_gradient) return best;
   Compressor with_softmax = *best.value();
   with_softmax.packing =

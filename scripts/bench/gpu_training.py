@@ -1,0 +1,212 @@
+"""A training on a device that gpu_check.py starts, by itself or by torchrun with tensor parallelism.
+
+    python gpu_training.py OUT '{"device": "cuda", "watches": "everything", …}'
+
+Rank 0 writes OUT/result.json: losses, milliseconds of a step, and the number of records that had the bits of PyTorch's
+own hooks.
+"""
+
+import contextlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import tensor_tracer as tt
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+VOCABULARY = 128
+LEARNING = 2  # steps in which the tracer, and the allocator, learn what a step needs
+
+
+class Block(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return hidden + self.down(nn.functional.gelu(self.up(self.norm(hidden))))
+
+
+class Model(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, width)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(4))
+        self.head = nn.Linear(width, VOCABULARY)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        hidden = self.embedding(ids)
+        for block in self.blocks:
+            hidden = block(hidden)
+        return self.head(hidden)
+
+
+def plan_of(watches: str) -> dict[str, object]:
+    kind = {"everything": {"kind": "none"}, "stats": {"kind": "stats"}, "tiles": {"kind": "tile", "tiles": 96}}
+    if watches not in kind:
+        return {"entries": []}
+    points = ["*"] if watches == "everything" else ["*up.output", "*down.output", "Logits"]
+    entries = []
+    for point in points:
+        for direction in ("value", "gradient"):
+            entries.append({"point": point, "rows": 0, "direction": direction, "compressor": kind[watches]})
+    return {"entries": entries}
+
+
+class Witness:
+    """Keeps the output of each module and its gradient on the device, by step and path."""
+
+    def __init__(self, root: nn.Module) -> None:
+        self.kept: dict[tuple[int, str, str], Tensor] = {}
+        self.step = 0
+        for path, module in root.named_modules():
+            module.register_forward_hook(self._hook(path))
+
+    def _hook(self, path: str):
+        def hook(_module: nn.Module, _args: object, output: Tensor) -> None:
+            step = self.step
+            self.kept[step, path, "value"] = whole(output)
+            if output.requires_grad:
+                output.register_hook(
+                    lambda gradient: self.kept.__setitem__((step, path, "gradient"), whole(gradient)))
+
+        return hook
+
+
+def whole(tensor: Tensor) -> Tensor:
+    return tensor.detach().clone()
+
+
+class PlainHooks:
+    """The numbers that one would compute in hooks, without a tracer: five of each output and gradient."""
+
+    def __init__(self, root: nn.Module) -> None:
+        self.numbers: list[Tensor] = []
+        for module in root.modules():
+            if isinstance(module, nn.Linear):
+                module.register_forward_hook(self._hook)
+
+    def _hook(self, _module: nn.Module, _args: object, output: Tensor) -> None:
+        self._take(output.detach())
+        output.register_hook(self._take)
+
+    def _take(self, tensor: Tensor) -> None:
+        self.numbers.append(torch.stack([tensor.mean(), tensor.std(), tensor.min(), tensor.max(), tensor.norm()]))
+
+
+def is_output(point: dict[str, object]) -> bool:
+    return not point["problem"] and "input" not in str(point["path"]).split(".")
+
+
+def recorded(path: Path, last_step: int) -> list[tt.Record]:
+    """All records, when the hub has written those of the last step, which end with its gradients."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            with tt.open_recording(path) as recording:
+                records = list(recording.records())
+        except tt.TensorTracerError:
+            records = []
+        if any(one.step == last_step and one.direction == "gradient" for one in records):
+            return records
+        assert time.monotonic() < deadline, f"{path} has no gradients of step {last_step}"
+        time.sleep(0.2)
+
+
+def compared(folder: Path, run: tt.AttachedRun, witness: Witness, ranks: int) -> int:
+    """The number of records that have the bits of the witness; any other bit is an error."""
+    modules = {(one["name"], one["layer"]): one["module"] for one in run.points() if is_output(one)}
+    count = 0
+    for record in recorded(next((folder / "record").glob("*.ttrec")), witness.step):
+        module = modules.get((record.point, record.layer))
+        seen = witness.kept.get((record.step, module, record.direction)) if module is not None else None
+        if seen is None or (ranks > 1 and tuple(seen.shape) != tuple(record.shape)):
+            continue
+        assert torch.equal(torch.from_numpy(record.values.copy()), seen.float().cpu()), record
+        count += 1
+    return count
+
+
+def start_ranks(model: nn.Module, device: str) -> int:
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    if ranks == 1:
+        return 1
+    dist.init_process_group("nccl" if device == "cuda" else "gloo")
+    mesh = init_device_mesh(device, (ranks,), mesh_dim_names=("tp",))
+    for block in model.blocks:
+        parallelize_module(block, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+    return ranks
+
+
+def one_step(model: nn.Module, optimizer: torch.optim.Optimizer, ids: Tensor, run: tt.AttachedRun | None,
+             may_not_wait: bool) -> Tensor:
+    """`may_not_wait`: for the device; then a wait is an error."""
+    if may_not_wait:
+        torch.cuda.set_sync_debug_mode("error")
+    with run.step(tokens=ids) if run is not None else contextlib.nullcontext():
+        loss = nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    if may_not_wait:
+        torch.cuda.set_sync_debug_mode("default")
+    return loss.detach()
+
+
+def wait_for(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def main() -> None:
+    folder, options = Path(sys.argv[1]), json.loads(sys.argv[2])
+    train(folder, options["device"], options)
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def train(folder: Path, device: str, options: dict[str, object]) -> None:
+    if device == "cuda":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    torch.manual_seed(3)
+    model = Model(options.get("width", 64)).to(device)
+    ranks = start_ranks(model, device)
+    watches = options["watches"]
+    witness = Witness(model) if options.get("compares") else None
+    hooks = PlainHooks(model) if watches == "hooks" else None
+    run = None
+    if watches in ("everything", "stats", "tiles"):
+        run = tt.attach(model, port=0, plan=plan_of(watches), run_dir=folder / "run", record=folder / "record")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    losses, begin = [], 0.0
+    for step in range(1, options["steps"] + 1):
+        if witness is not None:
+            witness.step = step
+        if hooks is not None:
+            hooks.numbers.clear()
+        if step == LEARNING + 1:
+            wait_for(device)
+            begin = time.perf_counter()
+        ids = torch.randint(0, VOCABULARY, (options.get("batch", 4), options.get("tokens", 16)),
+                            generator=torch.Generator().manual_seed(step)).to(device)  # fmt: skip
+        losses.append(one_step(model, optimizer, ids, run, device == "cuda" and step > LEARNING))
+    wait_for(device)
+    milliseconds = (time.perf_counter() - begin) * 1e3 / (options["steps"] - LEARNING)
+    if run is not None:
+        run.detach()
+    if not dist.is_initialized() or dist.get_rank() == 0:
+        same = compared(folder, run, witness, ranks) if witness is not None else 0
+        result = {"losses": [float(loss) for loss in losses], "milliseconds": milliseconds, "compared": same}
+        (folder / "result.json").write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
