@@ -92,7 +92,7 @@ class Training:
 
     def records(self) -> list[Record]:
         with open_recording(next((self.folder / "record").glob("*.ttrec"))) as recording:
-            return list(recording.records())
+            return [record for record in recording.records() if not record.point.startswith("LogitLens")]
 
     def scalars(self, name: str) -> list[float]:
         with open_recording(next((self.folder / "record").glob("*.ttrec"))) as recording:

@@ -59,8 +59,8 @@ class Trainings:
         """Each record with the name of its tensor, and how the ranks share it."""
         with open_recording(next((self.folder / self.name / "record").glob("*.ttrec"))) as recording:
             for record in recording.records():
-                if record.point != "InputTokens":
-                    place = self.places[record.point, record.layer]
+                place = self.places.get((record.point, record.layer))  # the tokens have none
+                if place is not None and place["path"].endswith(("input", "output")):  # else it was computed
                     name = f"{place['module']}.{place['path'].rpartition('.')[2]}"
                     yield record, name, PLACES[self.name][in_layer(name)]
 

@@ -68,8 +68,8 @@ class Training:
         places = self.places
         with open_recording(next((self.folder / "record").glob("*.ttrec"))) as recording:
             for record in recording.records():
-                if record.point != "InputTokens":
-                    place = places[record.point, record.layer]
+                place = places.get((record.point, record.layer))  # the tokens have none
+                if place is not None and place["path"].endswith(("input", "output")):  # else it was computed
                     yield record, f"{place['module']}.{place['path'].rpartition('.')[2]}"
 
     def witnessed(self, record: Record, name: str) -> np.ndarray[Any, Any]:
