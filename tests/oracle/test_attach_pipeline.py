@@ -143,6 +143,7 @@ def test_records_have_the_bits_of_the_stages(ranks: int, options: dict[str, Any]
         assert recording.facts["global_batch_size"] == ranks // 2 * MICRO_BATCHES * ROWS
         points = {point["name"]: point for point in recording.facts["points"]}
         assert (points["HiddenStates"]["first_layer"], points["HiddenStates"]["last_layer"]) == (1, LAYERS)
+        assert points["LogitLens"]["first_layer"] == with_head + 1 and "LogitLensEmbedding" not in points
         tokens = Counter((one.step, one.micro_batch) for one in recording.records() if one.point == "InputTokens")
         assert set(tokens.values()) == {1} and len(tokens) == 2 * MICRO_BATCHES
         for record in recording.records():
