@@ -69,7 +69,7 @@ class Gpt(nn.Module):
         torch.manual_seed(7)
         self.wte: nn.Module | None = nn.Embedding(VOCABULARY, HIDDEN)
         self.h = nn.ModuleList(Layer() for _ in range(LAYERS))
-        self.ln_f: nn.Module | None = nn.LayerNorm(HIDDEN)
+        self.norm: nn.Module | None = nn.LayerNorm(HIDDEN)
         self.lm_head: nn.Module | None = nn.Linear(HIDDEN, VOCABULARY)
         self.recomputes = recomputes
         self.layers_before = 0
@@ -81,19 +81,27 @@ class Gpt(nn.Module):
         if stage > 0:
             self.wte = None
         if stage < stages - 1:
-            self.ln_f = self.lm_head = None
+            self.norm = self.lm_head = None
         return self
 
     def forward(self, x: Tensor) -> Tensor:
         x = x if self.wte is None else self.wte(x)
         for layer in self.h:
             x = checkpoint(layer, x, use_reentrant=False) if self.recomputes else layer(x)
-        x = x if self.ln_f is None else self.ln_f(x)
+        x = x if self.norm is None else self.norm(x)
         return x if self.lm_head is None else self.lm_head(x)
 
 
+def lens_of(model: Gpt, hidden: Tensor) -> Tensor:
+    """The logit lens, without the hooks of norm and output layer."""
+    assert model.norm is not None and model.lm_head is not None
+    with torch.no_grad():
+        return model.lm_head.forward(model.norm.forward(hidden))
+
+
 class Witness:
-    """Keeps the output of each module and its gradient, and changes one of them if it is told to."""
+    """Keeps the output of each module and its gradient, and changes one of them if it is told to. Of the layers on the
+    rank with the output layer, it also keeps the logit lens."""
 
     def __init__(self, model: Gpt, scale: dict[str, Any] | None) -> None:
         self.values: dict[tuple[int, int, int, str], Tensor] = {}
@@ -102,6 +110,7 @@ class Witness:
         self.forwards = 0  # of the step
         self._now = 0  # the micro-batch whose forward or backward runs
         self._scale = scale
+        self._model = model
         model.register_forward_pre_hook(self._begins)
         for path, module in model.named_modules():
             parts, layer = path.split("."), 0
@@ -126,6 +135,8 @@ class Witness:
                 micro_batch = self._now
                 output.register_hook(lambda _gradient: setattr(self, "_now", micro_batch)) if output.requires_grad else None
             self.values.setdefault(key, output.detach().clone())
+            if layer and not path and self._model.lm_head is not None:
+                self.values.setdefault((*key[:3], "lens"), lens_of(self._model, output))
             if output.requires_grad and torch.is_grad_enabled():
                 output.register_hook(lambda gradient: self.gradients.setdefault(key, gradient.detach().clone()))
             return output

@@ -31,7 +31,7 @@ EVERYTHING = {
 }
 OUTPUTS = {
     "h": ["ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc", "mlp.c_proj", ""],
-    "outside": ["wte", "ln_f", "lm_head"],
+    "outside": ["wte", "norm", "lm_head"],
 }
 
 
@@ -62,8 +62,7 @@ class Training:
     def witnessed(self, record: Record, place: dict[str, Any], replica: int = 0) -> np.ndarray[Any, Any]:
         """What the hooks kept of the record's module."""
         kind = "gradients" if record.direction == "gradient" else "values"
-        path = place["module"].partition(".")[2].partition(".")[2] if record.layer else place["module"]
-        key = record.step, record.micro_batch, record.layer, path
+        key = record.step, record.micro_batch, record.layer, path_of(record, place)
         found = [of[kind][key] for of in self.of_rank if key in of[kind]]
         return np.asarray(found[replica].numpy())
 
@@ -82,18 +81,25 @@ def train(folder: Path, ranks: int = 2, plan: Any = EVERYTHING, **options: Any) 
     return Training(folder, done.stdout + done.stderr, files)
 
 
+def path_of(record: Record, place: dict[str, Any]) -> str:
+    """As pipeline_training.py calls it."""
+    if record.point == "LogitLens":
+        return "lens"
+    return place["module"].partition(".")[2].partition(".")[2] if record.layer else str(place["module"])
+
+
 def key_of(record: Record, place: dict[str, Any]) -> tuple[str, int, str, int, int]:
-    path = place["module"].partition(".")[2].partition(".")[2] if record.layer else place["module"]
-    return path, record.layer, record.direction, record.step, record.micro_batch
+    return path_of(record, place), record.layer, record.direction, record.step, record.micro_batch
 
 
-def compare(watched: Training, single: Training) -> float:
+def compare(watched: Training, single: Training, lenses: set[int]) -> float:
     """Each record has the bits of its stage's rank, and nearly those of one process. Every output of a module was
-    recorded once for each micro-batch, with its gradient. Returns the largest relative difference."""
+    recorded once for each micro-batch, with its gradient, and the logit lens of the layers `lenses`. Returns the largest
+    relative difference."""
     places, largest, seen = watched.points(), 0.0, Counter[Any]()
     for record in watched.records():
         place = places[record.point, record.layer]
-        if place["path"].endswith(".input"):
+        if place["path"].endswith(".input") or record.point == "LogitLensMid":
             continue
         expected = watched.witnessed(record, place)
         assert np.array_equal(record.values, expected), record
@@ -103,8 +109,8 @@ def compare(watched: Training, single: Training) -> float:
     wanted = {
         (path, layer, direction, step, micro_batch)
         for layer in range(LAYERS + 1)
-        for path in OUTPUTS["h" if layer else "outside"]
-        for direction in ("value", "gradient")
+        for path in [*OUTPUTS["h" if layer else "outside"], *["lens"] * (layer in lenses)]
+        for direction in ("value", "gradient")[: 1 if path == "lens" else 2]
         for step in (2, 3)
         for micro_batch in range(MICRO_BATCHES)
     }
@@ -129,17 +135,19 @@ def test_records_have_the_bits_of_the_stages(ranks: int, options: dict[str, Any]
     factor = 1.0 if ranks == 2 else 2.0  # the mean over the rows of one replica, or of both
     for gradient in single.of_rank[0]["gradients"].values():
         gradient *= factor
-    assert compare(watched, single) < 1e-5
+    with_head = LAYERS - LAYERS // (2 * options.get("chunks", 1))  # the layers before the stage of the output layer
+    assert compare(watched, single, set(range(with_head + 1, LAYERS + 1))) < 1e-5
     with watched.recording() as recording:
         stages = 2 * options.get("chunks", 1)
         assert recording.facts["mesh"] == {"tensor": 1, "pipeline": 2, "data": ranks // 2}
         assert recording.facts["global_batch_size"] == ranks // 2 * MICRO_BATCHES * ROWS
         points = {point["name"]: point for point in recording.facts["points"]}
         assert (points["HiddenStates"]["first_layer"], points["HiddenStates"]["last_layer"]) == (1, LAYERS)
+        assert points["LogitLens"]["first_layer"] == with_head + 1 and "LogitLensEmbedding" not in points
         tokens = Counter((one.step, one.micro_batch) for one in recording.records() if one.point == "InputTokens")
         assert set(tokens.values()) == {1} and len(tokens) == 2 * MICRO_BATCHES
         for record in recording.records():
-            is_last = record.point == "Logits" or record.point.startswith("ln_f")
+            is_last = record.point in ("FinalNorm", "Logits")
             stage = (record.layer - 1) * stages // LAYERS if record.layer else int(is_last)
             assert record.pipeline_rank == stage % 2, record
         steps, losses = recording.scalars("loss")
@@ -173,6 +181,19 @@ def test_a_program_acts_in_the_stage_that_has_its_places(
         applied = [event["detail"]["programs"][0] for event in recording.events("applied")]
     forwards = len(scale.get("micro_batches", range(MICRO_BATCHES)))
     assert [(one["ranks"], one["of_ranks"], one["forwards"]) for one in applied] == [(1, 1, forwards)] * 2
+
+
+def test_a_program_calls_the_output_layer_in_its_stage(tmp_path: Path) -> None:
+    run = train(tmp_path, plan={"entries": []}, program='save(output_layer(final_norm(layers[4].output[:, -1:])), "x")')
+    with run.recording() as recording:
+        saved = [event["detail"] for event in recording.events("saved")]
+    assert len(saved) == MICRO_BATCHES
+    for one in saved:
+        expected = run.of_rank[1]["values"][one["step"], one["micro_batch"], 4, "lens"][:, -1:]
+        assert [float(value) for value in one["values"]] == pytest.approx(expected.flatten().tolist(), abs=2e-5)
+    folder = tmp_path / "refused"
+    train(folder, plan={"entries": []}, program='save(output_layer(layers[1].output[:, -1:]), "x")')
+    assert "needs output_layer of pipeline stage 1 and layers[1].output of stage 0" in (folder / "refused0.txt").read_text()
 
 
 def test_a_program_with_values_of_two_stages_is_refused(tmp_path: Path) -> None:

@@ -237,7 +237,7 @@ ERRORS = [
     ("twice", 1, {}, {}, "already_attached", "detach the earlier run first"),
     ("launched", 1, {}, {}, "not_initialized", "after init_process_group"),
     ("meta", 2, {}, {}, "invalid_argument", "meta device"),
-    ("no library", 2, {}, {}, "no_extension", "TENSOR_TRACER_BUILD"),
+    ("no library", 2, {}, {}, "no_extension", "there is no such file"),
     ("port", 2, {}, {}, "port_in_use", "another port"),
     ("", 2, {"first_step": 1}, {"first_step": 5}, "invalid_argument", "first_step: it differs from that of rank 0"),
     ("", 2, {}, {"names": {"blocks.0.output": "Mine"}}, "invalid_argument", "names: it differs"),
