@@ -109,7 +109,7 @@ def ci_suites(reports: Path) -> list[Suite]:
         vitest_suite(reports),
         cpp_suite("release", 10, reports, name="ctest", is_fast=True),
         Suite("cuda", ("scripts/cuda_build.sh",), 20),
-        pytest_suite("oracle", 15, reports, "tests/oracle", "-m", IN_CI, *TWO_AT_A_TIME),
+        pytest_suite("oracle", 20, reports, "tests/oracle", "-m", IN_CI, *TWO_AT_A_TIME),
         pytest_suite("e2e", 15, reports, "tests/e2e", "-m", IN_CI, RERUN, *side_by_side()),
         playwright_suite("playwright", 10, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
                          "--grep=@smoke"),
