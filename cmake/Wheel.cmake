@@ -18,8 +18,9 @@ list(GET TT_WHEEL_TORCH 0 TT_WHEEL_BUILT_FOR)
 list(GET TT_WHEEL_TORCH 1 TT_LIBTORCH)
 set(TT_WITH_C10D ON)
 
-# Call it after the targets exist. Library and hub bring the libraries that they need, also those that these need.
-# Those of glibc are the machine's. The library shares libstdc++ with PyTorch, because exceptions cross between them.
+# Installs library, hub and page. REQUIRES: the targets exist. The wheel contains all shared libraries that library and
+# hub load, except those of glibc, which every machine has. The library loads the libstdc++ that PyTorch has loaded,
+# because exceptions cross between them.
 function(tt_install_wheel)
   set(glibc "^lib(c|m|dl|pthread|rt)\\.so" "^ld-linux")
   set_target_properties(tensor-tracer-hub PROPERTIES INSTALL_RPATH "$ORIGIN/../hub_lib")

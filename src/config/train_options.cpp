@@ -58,9 +58,8 @@ Options training_options(TrainConfig& config) {
                {"--bf16", &config.bf16,
                 "compute in bfloat16; weights, optimizer and reductions stay float32"}}),
        {{"--distributed-backend", &config.distributed_backend,
-         "how ranks exchange tensors: mpi under mpirun and srun, gloo under torchrun; auto: that "
-         "of "
-         "the launcher",
+         "how ranks exchange tensors: mpi under mpirun and srun, gloo under torchrun; auto: as the "
+         "launcher needs it",
          one_of({"auto", "mpi", "gloo", "nccl"})},
         {"--threads", &config.threads, "CPU threads per rank; 0: allowed CPUs / ranks on the node",
          not_negative()}}});

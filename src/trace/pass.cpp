@@ -159,7 +159,7 @@ struct Pass::State final : EndedPass, std::enable_shared_from_this<Pass::State> 
     if (core_->runtime == nullptr) return deliver();
     stage_ = Stage::kOver;  // for the hooks of a backward that comes too late
     core_->ended.push_back(shared_from_this());
-    core_->deliver(Tracer::kMostEnded);
+    core_->deliver(Tracer::kMaxEnded);
   }
 
   bool is_ready() const override {

@@ -15,7 +15,7 @@ Tracer::Tracer(PlanContext context, const TracerIdentity& identity, const comm::
 // What a device has not finished is dropped: an ended pass and the core own each other.
 Tracer::~Tracer() { core_->ended.clear(); }
 
-void Tracer::deliver() { core_->deliver(kMostEnded); }
+void Tracer::deliver() { core_->deliver(kMaxEnded); }
 void Tracer::deliver_all() { core_->deliver(0); }
 
 void Tracer::set_plan(std::shared_ptr<const Plan> plan) {

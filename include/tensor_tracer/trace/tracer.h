@@ -60,11 +60,11 @@ class Tracer {
 
   /// With a device, Pass::finish() returns before the device has finished, and the records are sent
   /// later, in the order of the passes. Sends those whose device is ready, and waits if more than
-  /// kMostEnded are open. begin() and Pass::finish() call it.
+  /// kMaxEnded are open. begin() and Pass::finish() call it.
   void deliver();
   /// Sends the records of all passes that have ended. Waits for the device.
   void deliver_all();
-  static constexpr std::size_t kMostEnded = 8;
+  static constexpr std::size_t kMaxEnded = 8;
 
   /// Each pass that begins from now on captures only these entries of the plan (bits as in Demand).
   /// It always captures the entries of prompts and the entries that keep a list of tokens.

@@ -13,8 +13,8 @@ from torch.utils.hooks import RemovableHandle
 
 from tensor_tracer.attaching import points
 from tensor_tracer.attaching.attention import AttentionCall, AttentionWatch
-from tensor_tracer.attaching.learning import Member, first_tensor, member_of, replaced
 from tensor_tracer.attaching.head import Head
+from tensor_tracer.attaching.learning import Member, first_tensor, member_of, replaced
 from tensor_tracer.attaching.table import Site, kSequenceFirst
 from tensor_tracer.attaching.wrappers import (
     differentiable_local, expect_gradient_like, is_wrapped, local_of, wrapped_like,
@@ -114,15 +114,17 @@ class SiteHooks:
     def _install_lens(self, number: int, of: Site) -> None:
         """`of`: the place that the lens reads."""
         module, member = of.seen.module, of.seen.member
-        if of.seen.is_output:
-            show = lambda _module, _args, output: self._capture_lens(number, of, member_of(output, member))  # noqa: E731
-            self._handles.append(module.register_forward_hook(show))
-            return
+
+        def after(_module: nn.Module, _args: Any, output: Any) -> None:
+            self._capture_lens(number, of, member_of(output, member))
 
         def before(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             self._capture_lens(number, of, member_of(args if args else kwargs, member))
 
-        self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+        if of.seen.is_output:
+            self._handles.append(module.register_forward_hook(after))
+        else:
+            self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
 
     def _capture_lens(self, number: int, of: Site, hidden: Tensor) -> None:
         self._reached.add(number)

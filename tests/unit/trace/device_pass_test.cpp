@@ -106,7 +106,7 @@ TEST(DevicePass, WaitsForTheDeviceIfManyAreOpenAndAtTheEnd) {
   const PlanContext about = context(1, 8);
   Tracer tracer(about, {}, comm::ProcessGroup(), &collector, std::make_shared<LateDevice>());
   tracer.set_plan(values_and_gradients(about));
-  constexpr int kSteps = static_cast<int>(Tracer::kMostEnded) + 2;
+  constexpr int kSteps = static_cast<int>(Tracer::kMaxEnded) + 2;
   for (int step = 1; step <= kSteps; ++step) run_pass(tracer, step, step);
   expect_records(collector, 2);
   tracer.deliver_all();
