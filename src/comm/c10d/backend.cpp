@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <utility>
 
 #include "src/comm/c10d/gloo.h"

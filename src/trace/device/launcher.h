@@ -18,8 +18,8 @@ bool register_cuda_kernels();
 
 /// True if the launchers are set.
 inline bool has_kernels() {
-  static const bool kIsBuilt = register_cuda_kernels();
-  return kIsBuilt || Launcher<CopyReducer<float>>::launch != nullptr;
+  static const bool is_built = register_cuda_kernels();
+  return is_built || Launcher<CopyReducer<float>>::launch != nullptr;
 }
 
 }  // namespace tt::trace::device
