@@ -40,8 +40,10 @@ AddedTokens AddedTokens::read(const JsonField& field, const Normalizer& normaliz
     if (token.content.empty()) continue;
     if (token.is_normalized) {
       const auto content = normalizer.apply(token.content);
-      if (!content) one["content"].refuse(content.error().message);
-      else added.normalized_.add(content.value(), added.tokens_.size());
+      if (!content)
+        one["content"].refuse(content.error().message);
+      else
+        added.normalized_.add(content.value(), added.tokens_.size());
     } else {
       added.raw_.add(token.content, added.tokens_.size());
     }
@@ -110,8 +112,7 @@ std::optional<AddedTokens::Trie::Found> AddedTokens::Trie::longest_at_start_of(
   std::optional<Found> found;
   std::uint32_t node = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto next =
-        next_.find((std::uint64_t{node} << 8U) | static_cast<unsigned char>(text[i]));
+    const auto next = next_.find((std::uint64_t{node} << 8U) | static_cast<unsigned char>(text[i]));
     if (next == next_.end()) break;
     node = next->second;
     if (token_of_node_[node]) found = Found{*token_of_node_[node], i + 1};

@@ -51,7 +51,8 @@ class AddedTokens {
 
    private:
     boost::unordered_flat_map<std::uint64_t, std::uint32_t> next_;  // (node, byte) -> node
-    std::vector<std::optional<std::size_t>> token_of_node_ = std::vector<std::optional<std::size_t>>(1);
+    std::vector<std::optional<std::size_t>> token_of_node_ =
+        std::vector<std::optional<std::size_t>>(1);
   };
 
   Range with_spaces(const AddedToken& token, Range match, std::string_view text,

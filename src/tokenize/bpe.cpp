@@ -56,7 +56,8 @@ void Bpe::read_merges(const JsonField& field) {
   for (std::size_t i = 0; i < field.json().size(); ++i) {
     const auto& one = field.json()[i];
     if (one.is_array() && one.size() == 2 && one[0].is_string() && one[1].is_string()) {
-      add_merge(field, i, one[0].get_ref<const std::string&>(), one[1].get_ref<const std::string&>());
+      add_merge(field, i, one[0].get_ref<const std::string&>(),
+                one[1].get_ref<const std::string&>());
       continue;
     }
     const std::string_view text =
@@ -136,7 +137,9 @@ void Bpe::list_symbols(std::string_view piece, std::vector<Symbol>& symbols) con
 }
 
 bool Bpe::add_bytes(std::string_view character, std::vector<Symbol>& symbols) const {
-  const auto token_of = [this](char byte) { return byte_tokens_[static_cast<unsigned char>(byte)]; };
+  const auto token_of = [this](char byte) {
+    return byte_tokens_[static_cast<unsigned char>(byte)];
+  };
   const auto has_token = [&](char byte) { return token_of(byte).has_value(); };
   if (!std::ranges::all_of(character, has_token)) return false;
   for (const char byte : character) symbols.push_back({*token_of(byte)});

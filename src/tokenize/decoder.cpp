@@ -28,7 +28,8 @@ std::string text_of_bytes(const std::string& bytes) {
 
 std::string join(const std::vector<std::string>& tokens, std::string_view between) {
   std::string text;
-  for (std::size_t i = 0; i < tokens.size(); ++i) text.append(i == 0 ? "" : between).append(tokens[i]);
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    text.append(i == 0 ? "" : between).append(tokens[i]);
   return text;
 }
 
@@ -51,19 +52,25 @@ Decoder Decoder::read(const JsonField& field) {
 
 void Decoder::add(const JsonField& part) {
   const std::string type = part["type"].text();
-  if (type == "ByteFallback") steps_.emplace_back(ByteFallback{});
-  else if (type == "ByteLevel") steps_.emplace_back(ByteLevel{});
-  else if (type == "Fuse") steps_.emplace_back(Fuse{});
-  else if (type == "Replace") steps_.emplace_back(Replacement::read(part));
+  if (type == "ByteFallback")
+    steps_.emplace_back(ByteFallback{});
+  else if (type == "ByteLevel")
+    steps_.emplace_back(ByteLevel{});
+  else if (type == "Fuse")
+    steps_.emplace_back(Fuse{});
+  else if (type == "Replace")
+    steps_.emplace_back(Replacement::read(part));
   else if (type == "Strip")
-    steps_.emplace_back(Strip{part["content"].text(), part["start"].number(), part["stop"].number()});
+    steps_.emplace_back(
+        Strip{part["content"].text(), part["start"].number(), part["stop"].number()});
   else if (type == "Metaspace") {
     const JsonField scheme = part["prepend_scheme"];
     const bool is_never = !scheme.is_null() && scheme.text() == "never";
-    steps_.emplace_back(Metaspace{part["replacement"].text(),
-                                  !is_never && part["add_prefix_space"].flag(true)});
+    steps_.emplace_back(
+        Metaspace{part["replacement"].text(), !is_never && part["add_prefix_space"].flag(true)});
   } else {
-    part["type"].refuse("the decoder " + type + " is unknown; known are ByteFallback, ByteLevel, Fuse, "
+    part["type"].refuse("the decoder " + type +
+                        " is unknown; known are ByteFallback, ByteLevel, Fuse, "
                         "Metaspace, Replace, Strip and Sequence");
   }
 }

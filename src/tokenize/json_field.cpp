@@ -59,7 +59,8 @@ std::int64_t JsonField::number() const {
 
 std::vector<JsonField> JsonField::items() const {
   std::vector<JsonField> items;
-  if (!value_->is_array()) refuse("a list is needed");
+  if (!value_->is_array())
+    refuse("a list is needed");
   else
     for (const auto& item : *value_)
       items.emplace_back(item, path_ + "[" + std::to_string(items.size()) + "]", *problem_);
@@ -68,7 +69,8 @@ std::vector<JsonField> JsonField::items() const {
 
 std::vector<std::pair<std::string, JsonField>> JsonField::entries() const {
   std::vector<std::pair<std::string, JsonField>> entries;
-  if (!value_->is_object()) refuse("an object is needed");
+  if (!value_->is_object())
+    refuse("an object is needed");
   else
     for (const auto& [key, value] : value_->items())
       entries.emplace_back(key, JsonField(value, path_ + "." + key, *problem_));

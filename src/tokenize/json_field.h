@@ -14,8 +14,8 @@ namespace tt::tokenize {
 /// The first problem of a file. Reading goes on after it, with empty values.
 using Problem = std::optional<base::Error>;
 
-/// A value of a JSON file and its path. A wrong type is kept as the file's problem, and the value is
-/// empty. The file and the problem outlive the field. Thread: one at a time.
+/// A value of a JSON file and its path. A wrong type is kept as the file's problem, and the value
+/// is empty. The file and the problem outlive the field. Thread: one at a time.
 class JsonField {
  public:
   JsonField(const nlohmann::json& value, std::string path, Problem& problem)
@@ -46,8 +46,8 @@ class JsonField {
   Problem* problem_;
 };
 
-/// A part of the file, or the parts of its Sequence, in their order. Missing: none. `list_key` is the
-/// Sequence's field, for example "pretokenizers".
+/// A part of the file, or the parts of its Sequence, in their order. Missing: none. `list_key` is
+/// the Sequence's field, for example "pretokenizers".
 std::vector<JsonField> sequence_of(const JsonField& part, const std::string& list_key);
 
 }  // namespace tt::tokenize

@@ -40,10 +40,15 @@ Normalizer Normalizer::read(const JsonField& field) {
 
 void Normalizer::add(const JsonField& part) {
   const std::string type = part["type"].text();
-  if (type == "NFC") steps_.emplace_back(Nfc{});
-  else if (type == "Prepend") steps_.emplace_back(Prepend{part["prepend"].text()});
-  else if (type == "Replace") steps_.emplace_back(Replacement::read(part));
-  else part["type"].refuse("the normalizer " + type + " is unknown; known are NFC, Prepend, Replace and Sequence");
+  if (type == "NFC")
+    steps_.emplace_back(Nfc{});
+  else if (type == "Prepend")
+    steps_.emplace_back(Prepend{part["prepend"].text()});
+  else if (type == "Replace")
+    steps_.emplace_back(Replacement::read(part));
+  else
+    part["type"].refuse("the normalizer " + type +
+                        " is unknown; known are NFC, Prepend, Replace and Sequence");
 }
 
 base::Result<std::string> Normalizer::apply(std::string_view text) const {
@@ -53,7 +58,9 @@ base::Result<std::string> Normalizer::apply(std::string_view text) const {
     made = std::visit(
         base::Overloaded{
             [&](const Nfc&) -> base::Result<std::string> { return to_nfc(made.value()); },
-            [&](const Prepend& one) -> base::Result<std::string> { return one.text + made.value(); },
+            [&](const Prepend& one) -> base::Result<std::string> {
+              return one.text + made.value();
+            },
             [&](const Replacement& one) { return one.apply(made.value()); }},
         step);
     if (!made.ok()) return made;

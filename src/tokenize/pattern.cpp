@@ -116,9 +116,9 @@ base::Status Pattern::find_expression(std::string_view text, std::vector<Range>&
     const int count = matcher.find(code_.get(), text, at);
     if (count == PCRE2_ERROR_NOMATCH) return {};
     if (count < 0) {
-      return base::Error{.code = "invalid_argument",
-                         .message = "a regular expression cannot split this text: " +
-                                    text_of_error(count)};
+      return base::Error{
+          .code = "invalid_argument",
+          .message = "a regular expression cannot split this text: " + text_of_error(count)};
     }
     const Range found = matcher.found();
     const bool repeats = found.begin == found.end && !matches.empty() &&

@@ -19,8 +19,8 @@ struct Range {
   std::size_t end = 0;
 };
 
-/// A text to find, or a regular expression. Expressions are written for Oniguruma, the engine of the
-/// library `tokenizers`, and run on PCRE2. Thread: any, also several at once.
+/// A text to find, or a regular expression. Expressions are written for Oniguruma, the engine of
+/// the library `tokenizers`, and run on PCRE2. Thread: any, also several at once.
 class Pattern {
  public:
   static Pattern literal(std::string text);
@@ -29,8 +29,8 @@ class Pattern {
   /// {"String": …} or {"Regex": …}; a problem of the file otherwise.
   static Pattern read(const JsonField& field);
 
-  /// The matches in a text in UTF-8, left to right, without overlap. Error: the expression needs more
-  /// steps or memory than its limit.
+  /// The matches in a text in UTF-8, left to right, without overlap. Error: the expression needs
+  /// more steps or memory than its limit.
   base::Status find_all(std::string_view text, std::vector<Range>& matches) const;
 
  private:

@@ -27,10 +27,14 @@ bool joins_previous(const std::vector<Part>& parts, std::size_t index, SplitBeha
   const bool before = parts[index - 1].is_match, now = parts[index].is_match;
   switch (behavior) {
     case SplitBehavior::kRemoved:
-    case SplitBehavior::kIsolated: return false;
-    case SplitBehavior::kContiguous: return before == now;
-    case SplitBehavior::kMergedWithPrevious: return now && !before;
-    case SplitBehavior::kMergedWithNext: return before && !now;
+    case SplitBehavior::kIsolated:
+      return false;
+    case SplitBehavior::kContiguous:
+      return before == now;
+    case SplitBehavior::kMergedWithPrevious:
+      return now && !before;
+    case SplitBehavior::kMergedWithNext:
+      return before && !now;
   }
   return false;
 }
@@ -46,20 +50,21 @@ base::Status split(Pieces& pieces, const Finder& find, SplitBehavior behavior, b
     list_parts(matches, pieces[i].size(), invert, parts);
     for (std::size_t k = 0; k < parts.size(); ++k) {
       const Range range{begin + parts[k].range.begin, begin + parts[k].range.end};
-      if (joins_previous(parts, k, behavior)) ranges.back().end = range.end;
-      else if (!parts[k].is_match || behavior != SplitBehavior::kRemoved) ranges.push_back(range);
+      if (joins_previous(parts, k, behavior))
+        ranges.back().end = range.end;
+      else if (!parts[k].is_match || behavior != SplitBehavior::kRemoved)
+        ranges.push_back(range);
     }
   }
   std::erase_if(ranges, [](const Range& range) { return range.begin == range.end; });
-  pieces.begins_text = pieces.begins_text && !ranges.empty() &&
-                       ranges.front().begin == pieces.ranges.front().begin;
+  pieces.begins_text =
+      pieces.begins_text && !ranges.empty() && ranges.front().begin == pieces.ranges.front().begin;
   pieces.ranges = std::move(ranges);
   return {};
 }
 
-void rewrite(Pieces& pieces,
-             const std::function<void(std::size_t index, std::string_view piece, std::string& made)>&
-                 rewrite) {
+void rewrite(Pieces& pieces, const std::function<void(std::size_t index, std::string_view piece,
+                                                      std::string& made)>& rewrite) {
   std::string made;
   made.reserve(pieces.text.size() + pieces.text.size() / 4);
   for (std::size_t i = 0; i < pieces.ranges.size(); ++i) {

@@ -37,8 +37,7 @@ using Finder = std::function<base::Status(std::string_view piece, std::vector<Ra
 base::Status split(Pieces& pieces, const Finder& find, SplitBehavior behavior, bool invert = false);
 
 /// Replaces each piece by the text that `rewrite` appends for it.
-void rewrite(Pieces& pieces,
-             const std::function<void(std::size_t index, std::string_view piece, std::string& made)>&
-                 rewrite);
+void rewrite(Pieces& pieces, const std::function<void(std::size_t index, std::string_view piece,
+                                                      std::string& made)>& rewrite);
 
 }  // namespace tt::tokenize

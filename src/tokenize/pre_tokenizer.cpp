@@ -51,10 +51,14 @@ PreTokenizer PreTokenizer::read(const JsonField& field) {
 
 void PreTokenizer::add(const JsonField& part) {
   const std::string type = part["type"].text();
-  if (type == "ByteLevel") steps_.emplace_back(read_byte_level(part));
-  else if (type == "Digits") steps_.emplace_back(Digits{part["individual_digits"].flag(false)});
-  else if (type == "Metaspace") steps_.emplace_back(read_metaspace(part));
-  else if (type == "Split") steps_.emplace_back(read_split(part));
+  if (type == "ByteLevel")
+    steps_.emplace_back(read_byte_level(part));
+  else if (type == "Digits")
+    steps_.emplace_back(Digits{part["individual_digits"].flag(false)});
+  else if (type == "Metaspace")
+    steps_.emplace_back(read_metaspace(part));
+  else if (type == "Split")
+    steps_.emplace_back(read_split(part));
   else
     part["type"].refuse("the pre-tokenizer " + type +
                         " is unknown; known are ByteLevel, Digits, Metaspace, Split and Sequence");
@@ -62,8 +66,7 @@ void PreTokenizer::add(const JsonField& part) {
 
 PreTokenizer::ByteLevel PreTokenizer::read_byte_level(const JsonField& part) {
   ByteLevel step{part["add_prefix_space"].flag(true), {}};
-  if (part["use_regex"].flag(true))
-    step.pattern.push_back(Pattern::expression(kGpt2Words).value());
+  if (part["use_regex"].flag(true)) step.pattern.push_back(Pattern::expression(kGpt2Words).value());
   return step;
 }
 
@@ -72,9 +75,12 @@ PreTokenizer::Metaspace PreTokenizer::read_metaspace(const JsonField& part) {
   Metaspace step{part["replacement"].text(), Prepend::kAlways, part["split"].flag(true)};
   const JsonField scheme = part["prepend_scheme"];
   const std::string name = scheme.is_null() ? "always" : scheme.text();
-  if (name == "never" || !part["add_prefix_space"].flag(true)) step.prepend = Prepend::kNever;
-  else if (name == "first") step.prepend = Prepend::kFirst;
-  else if (name != "always") scheme.refuse("the scheme is unknown");
+  if (name == "never" || !part["add_prefix_space"].flag(true))
+    step.prepend = Prepend::kNever;
+  else if (name == "first")
+    step.prepend = Prepend::kFirst;
+  else if (name != "always")
+    scheme.refuse("the scheme is unknown");
   return step;
 }
 
@@ -93,9 +99,11 @@ base::Status PreTokenizer::apply(Pieces& pieces) const {
 
 base::Status PreTokenizer::run(const ByteLevel& step, Pieces& pieces) {
   if (step.adds_prefix_space) {
-    rewrite(pieces, [](std::size_t /*index*/, std::string_view piece, std::string& made) {
-      made.append(piece.starts_with(' ') ? "" : " ").append(piece);
-    });
+    rewrite(
+        pieces,
+        [](std::size_t /*index*/, std::string_view piece, std::string& made) {
+          made.append(piece.starts_with(' ') ? "" : " ").append(piece);
+        });
   }
   for (const Pattern& pattern : step.pattern)
     if (auto done = split(pieces, finder(pattern), SplitBehavior::kIsolated); !done) return done;
@@ -117,10 +125,11 @@ base::Status PreTokenizer::run(const Metaspace& step, Pieces& pieces) {
     const bool wants_mark = step.prepend == Prepend::kAlways ||
                             (step.prepend == Prepend::kFirst && index == 0 && pieces.begins_text);
     if (wants_mark && !is_marked) made += step.replacement;
-    for (const char byte : piece) {
-      if (byte == ' ') made += step.replacement;
-      else made += byte;
-    }
+    for (const char byte : piece)
+      if (byte == ' ')
+        made += step.replacement;
+      else
+        made += byte;
   });
   if (!step.splits) return {};
   const Pattern mark = Pattern::literal(step.replacement);

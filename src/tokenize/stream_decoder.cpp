@@ -7,7 +7,8 @@ namespace tt::tokenize {
 StreamDecoder::StreamDecoder(Tokenizer tokenizer, bool skip_special_tokens)
     : tokenizer_(std::move(tokenizer)), skip_special_tokens_(skip_special_tokens) {}
 
-// The text of a token can depend on its neighbours, so the tokens of the text before are decoded again.
+// The text of a token can depend on its neighbours, so the tokens of the text before are decoded
+// again.
 std::string StreamDecoder::add(std::int64_t id) {
   ids_.push_back(id);
   const std::string decoded = tokenizer_.decode(ids_, skip_special_tokens_);

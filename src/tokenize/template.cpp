@@ -9,7 +9,8 @@ Template Template::read(const JsonField& field) {
     const std::string type = part["type"].text();
     if (type == "ByteLevel") continue;  // corrects offsets only
     if (type != "TemplateProcessing" || has_template) {
-      part["type"].refuse("the post-processor " + type + " is unknown or is given twice; known are ByteLevel, "
+      part["type"].refuse("the post-processor " + type +
+                          " is unknown or is given twice; known are ByteLevel, "
                           "TemplateProcessing and Sequence");
       continue;
     }
@@ -28,7 +29,8 @@ void Template::add(const JsonField& processing) {
       continue;
     }
     const JsonField token = processing["special_tokens"][piece["SpecialToken"]["id"].text()];
-    for (const JsonField& id : token["ids"].items()) (has_text ? after : before).push_back(id.number());
+    for (const JsonField& id : token["ids"].items())
+      (has_text ? after : before).push_back(id.number());
   }
 }
 

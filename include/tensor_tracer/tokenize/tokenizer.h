@@ -20,8 +20,8 @@ inline constexpr std::int64_t kMaxTokenId = (std::int64_t{1} << 24) - 1;
 /// its results. Known parts: the model BPE; the normalizers NFC, Prepend and Replace; the
 /// pre-tokenizers ByteLevel, Digits, Metaspace and Split; the post-processors ByteLevel and
 /// TemplateProcessing; the decoders ByteFallback, ByteLevel, Fuse, Metaspace, Replace and Strip;
-/// and Sequence of each. The file's `truncation` and `padding` are not used: whoever packs sequences
-/// decides their length. A copy shares the vocabulary. Thread: any, also several at once.
+/// and Sequence of each. The file's `truncation` and `padding` are not used: whoever packs
+/// sequences decides their length. A copy shares the vocabulary. Thread: any, also several at once.
 class Tokenizer {
  public:
   /// `file` names the file in errors. Error: not JSON, an unknown part, by its path in the file, or
@@ -31,8 +31,9 @@ class Tokenizer {
   /// One more than the largest id.
   std::int64_t vocab_size() const;
 
-  /// The ids of a text in UTF-8. `add_special_tokens`: with the tokens that the file's template adds,
-  /// such as <s>. Names of added tokens in the text become these tokens. Error: the text is not UTF-8.
+  /// The ids of a text in UTF-8. `add_special_tokens`: with the tokens that the file's template
+  /// adds, such as <s>. Names of added tokens in the text become these tokens. Error: the text is
+  /// not UTF-8.
   base::Result<std::vector<std::int64_t>> encode(std::string_view text,
                                                  bool add_special_tokens = false) const;
 
