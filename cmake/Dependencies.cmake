@@ -5,6 +5,8 @@ find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(SQLiteCpp REQUIRED)
+find_library(TT_PCRE2 pcre2-8 NO_CACHE REQUIRED)
+find_library(TT_UTF8PROC utf8proc NO_CACHE REQUIRED)
 
 if(TT_WITH_TORCH)
   if(NOT TT_LIBTORCH)

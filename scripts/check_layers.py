@@ -22,6 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "base": set(),
     "mesh": {"base"},
     "expr": {"base"},
+    "tokenize": {"base"},
     "comm": {"base", "mesh"},
     "eval": {"base", "expr"},
     "graph": {"base", "expr", "points"},
@@ -48,7 +49,8 @@ ALLOWED: dict[str, set[str]] = {
 }
 
 # Modules that know no libtorch, so that the hub starts in milliseconds and runs anywhere.
-TORCH_FREE = {"base", "mesh", "expr", "config", "points", "graph", "protocol", "record", "hub"}
+TORCH_FREE = {"base", "mesh", "expr", "config", "points", "graph", "protocol", "record", "hub",
+              "tokenize"}
 
 # header pattern -> (the modules that may include it, why the others may not)
 EXTERNAL: list[tuple[re.Pattern[str], set[str], str]] = [
@@ -57,8 +59,11 @@ EXTERNAL: list[tuple[re.Pattern[str], set[str], str]] = [
     (re.compile(r"(ATen|torch|c10|caffe2)/"), set(ALLOWED) - TORCH_FREE,
      "this module knows no libtorch"),
     (re.compile(r"boost/(beast|asio)"), {"hub", "link"}, "only hub and link open sockets"),
-    (re.compile(r"boost/"), {"hub", "protocol"}, "only hub and protocol use the rest of Boost"),
+    (re.compile(r"boost/unordered/"), {"hub", "protocol", "tokenize"},
+     "only hub, protocol and tokenize use Boost's tables"),
+    (re.compile(r"boost/(?!unordered/)"), {"hub", "protocol"}, "only hub and protocol use the rest of Boost"),
     (re.compile(r"mpi\.h"), {"comm"}, "only comm knows MPI"),
+    (re.compile(r"pcre2\.h|utf8proc\.h"), {"tokenize"}, "only tokenize knows these libraries"),
     (re.compile(r"sqlite3\.h|SQLiteCpp/"), {"record"}, "only record knows SQLite"),
 ]
 

@@ -1,5 +1,6 @@
 """`python -m tensor_tracer export RUN --to FORMAT --output FILE`: docs/recording.md, "Exports".
 `python -m tensor_tracer follow RUN --to TOOL`: docs/sinks.md.
+`python -m tensor_tracer convert MODEL.gguf FOLDER`: docs/models.md.
 
 `tensor-tracer export` starts this folder as a program.
 """
@@ -9,8 +10,10 @@ import os
 import sys
 
 _USAGE = """usage: python -m tensor_tracer export RUN --to FORMAT --output FILE; see export --help
-       python -m tensor_tracer follow RUN --to TOOL; see follow --help"""
+       python -m tensor_tracer follow RUN --to TOOL; see follow --help
+       python -m tensor_tracer convert MODEL.gguf FOLDER; see convert --help"""
 _COMMANDS = {
+    "convert": ("tensor_tracer.convert.command", "numpy gguf safetensors google-crc32c"),
     "export": ("tensor_tracer.export.command", "numpy google-crc32c"),
     "follow": ("tensor_tracer.sinks.command", "numpy google-crc32c websockets"),
 }

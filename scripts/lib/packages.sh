@@ -3,15 +3,15 @@
 # Sourced by setup.sh: what the machine itself must have, through apt or named one by one.
 
 program_packages=(g++ cmake ninja-build ccache libgloo-dev libopenmpi-dev openmpi-bin libboost1.81-dev
-  libcli11-dev libfmt-dev libspdlog-dev libsqlite3-dev libsqlitecpp-dev
-  nlohmann-json3-dev python3-venv)
+  libcli11-dev libfmt-dev libspdlog-dev libpcre2-dev libsqlite3-dev libsqlitecpp-dev
+  libutf8proc-dev nlohmann-json3-dev python3-venv)
 test_packages=(libgtest-dev libgmock-dev chromium clang-format clang-tidy
   openssh-server openssh-client)
 
 # The same, for machines without apt: programs and headers that must be found.
 program_tools=(g++ cmake ninja mpirun mpicxx python3)
 program_headers=(boost/beast.hpp CLI/CLI.hpp fmt/format.h spdlog/spdlog.h SQLiteCpp/Database.h
-  nlohmann/json.hpp)
+  nlohmann/json.hpp pcre2.h utf8proc.h)
 test_tools=(chromium clang-format clang-tidy)
 test_headers=(gtest/gtest.h gmock/gmock.h)
 

@@ -469,8 +469,47 @@ def pt_seeds() -> Seeds:
     yield "nothing", b""
 
 
+def tokenizer_seeds() -> Seeds:
+    spaces = {"String": "\u2581"}
+    llama2 = {
+        "normalizer": {"type": "Sequence", "normalizers": [
+            {"type": "Prepend", "prepend": "\u2581"},
+            {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
+        "added_tokens": [{"id": 1, "content": "<s>", "special": True, "lstrip": True},
+                         {"id": 9, "content": "a", "normalized": True, "single_word": True}],
+        "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True,
+                  "vocab": {"<unk>": 0, "<s>": 1, "\u2581": 2, "b": 3, "\u2581b": 4, "<0xC3>": 5, "<0xA9>": 6},
+                  "merges": ["\u2581 b"]},
+        "post_processor": {"type": "TemplateProcessing", "single": [
+            {"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+            "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}},
+        "decoder": {"type": "Sequence", "decoders": [
+            {"type": "Replace", "pattern": spaces, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+            {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}}
+    words = {"type": "Split", "pattern": {"Regex": "(?i:'s)|\\p{L}+|\\s+(?!\\S)"}, "behavior": "Isolated"}
+    bytes_of_words = {"type": "Sequence", "pretokenizers": [
+        {"type": "Digits", "individual_digits": True}, words, {"type": "ByteLevel", "add_prefix_space": True}]}
+    gpt2 = {"normalizer": {"type": "NFC"}, "pre_tokenizer": bytes_of_words, "decoder": {"type": "ByteLevel"},
+            "post_processor": {"type": "ByteLevel"},
+            "model": {"vocab": {"\u0120": 0, "a": 1, "\u0120a": 2, "\u00c3": 3, "\u00a9": 4},
+                      "merges": [["\u0120", "a"]], "ignore_merges": True}}
+    metaspace = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}
+    cases = {"llama2": llama2, "gpt2": gpt2, "metaspace": gpt2 | {"pre_tokenizer": metaspace, "decoder": metaspace},
+             "growing": gpt2 | {"normalizer": {"type": "Sequence", "normalizers": [
+                 {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}] * 60}},
+             "slow": gpt2 | {"pre_tokenizer": words | {"pattern": {"Regex": "(a|aa|\\s)+x| +"}}},
+             "unknown_part": gpt2 | {"decoder": {"type": "WordPiece\u0007"}},
+             "wrong_id": gpt2 | {"added_tokens": [{"id": 3, "content": "a"}]},
+             "no_model": {"version": "1.0"}}
+    for name, case in cases.items():
+        yield name, json.dumps(case).encode()
+    yield "deep", b'{"normalizer":' * 3000
+    yield "nothing", b""
+
+
 TARGETS = {"expression": expression_seeds, "graph": graph_seeds, "npy": npy_seeds, "program": program_seeds,
-           "pt": pt_seeds, "safetensors": safetensors_seeds, "upgrade_request": upgrade_seeds, "viewer_message": viewer_seeds,
+           "pt": pt_seeds, "safetensors": safetensors_seeds, "tokenizer": tokenizer_seeds,
+           "upgrade_request": upgrade_seeds, "viewer_message": viewer_seeds,
            "record": record_seeds, "recording": recording_seeds}
 
 

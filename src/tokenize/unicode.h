@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// UTF-8 and properties of characters. Thread: any.
+namespace tt::tokenize {
+
+inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
+
+struct Character {
+  char32_t value = 0;
+  std::size_t bytes = 0;
+};
+
+/// The first character. REQUIRES: a text in UTF-8 that is not empty.
+Character first_character(std::string_view text);
+/// The last character. REQUIRES: as above.
+Character last_character(std::string_view text);
+
+/// The offset of the first byte that is not UTF-8.
+std::optional<std::size_t> find_invalid_byte(std::string_view text);
+
+/// Each broken sequence of bytes becomes U+FFFD: the maximal subparts of chapter 3.9 of the Unicode
+/// standard, as Rust's String::from_utf8_lossy replaces them.
+std::string replace_invalid(std::string_view bytes);
+
+/// Normalization form C. REQUIRES: UTF-8.
+std::string to_nfc(std::string_view text);
+
+/// General category N, as Rust's char::is_numeric.
+bool is_numeric(char32_t character);
+/// \w of Rust's regular expressions (Unicode TR 18, annex C).
+bool is_word(char32_t character);
+/// Property White_Space.
+bool is_space(char32_t character);
+
+}  // namespace tt::tokenize
