@@ -22,6 +22,7 @@ from tensor_tracer.attaching.table import (
     share_gradient_problems, tokens_row,
 )  # fmt: skip
 from tensor_tracer.attaching.tokens import text_size
+from tensor_tracer.attaching.updates import OfStage, UpdateWatch
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,14 @@ class _Part:
     known: about.Known
     batch: Batch
     has_tokens: bool
-    num_layers: int
+    layers: tuple[str, ...]  # their paths, in order
     vocabulary: int
     micro_batches: int
+    sizes: dict[str, int]  # of parameters that are watched, by name
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.layers)
 
 
 @dataclass(frozen=True)
@@ -52,14 +58,13 @@ class Table:
 
 def make_table(
     chunks: Sequence[Chunk], groups: Groups, axis: TensorAxis, names: Names, told: dict[str, str],
-    others: Sequence[dict[str, Any]],
+    updates: UpdateWatch | None,
 ) -> Table:  # fmt: skip
-    """`told`: the names of trainer and tokenizer. `others`: rows of places that no module has. REQUIRES: every chunk has
-    run a forward. Collective over all ranks."""
+    """`told`: the names of trainer and tokenizer. REQUIRES: every chunk has run a forward. Collective over all ranks."""
     ranks = len(groups.tensor_ranks)
     learned = {chunk.stage: (chunk, _learner_of(chunk)) for chunk in chunks}
     parts = groups.gather_stages(
-        {stage: _part_of(chunk, learner, ranks) for stage, (chunk, learner) in learned.items()}
+        {stage: _part_of(chunk, learner, ranks, updates) for stage, (chunk, learner) in learned.items()}
     )
     batch = next((part.batch for part in parts if part.has_tokens), parts[0].batch)
     batch = replace(batch, is_sequence_first=any(part.batch.is_sequence_first for part in parts))
@@ -77,6 +82,7 @@ def make_table(
     head = Head.of(places, axis)
     places = with_lenses(places, any(share(head is not None, groups.pipeline)))
     shown = share(batch, groups.control)[0]  # another replica may have batches of another shape
+    others = [updates.row([OfStage(part.layers, part.sizes) for part in parts])] if updates is not None else []
     description = _describe(places, parts, shown, told, others)
     description["facts"]["global_batch_size"] = shown.rows * parts[0].micro_batches * groups.data_size
     sites += [site for site in places if site.lens_of is not None]
@@ -88,13 +94,14 @@ def _learner_of(chunk: Chunk) -> Learner:
     return chunk.learned
 
 
-def _part_of(chunk: Chunk, learner: Learner, ranks: int) -> _Part:
+def _part_of(chunk: Chunk, learner: Learner, ranks: int, updates: UpdateWatch | None) -> _Part:
     found = find_layers(chunk.root, learner.seen)
     is_sequence_first = megatron.is_sequence_first([chunk.root.get_submodule(path) for path in found])
     batch = replace(_batch_of(learner), is_sequence_first=is_sequence_first)
     known = about.known_of(chunk.root, ranks)
+    sizes = updates.sizes(chunk.stage) if updates is not None else {}
     return _Part(
-        known, batch, learner.tokens is not None, len(found), text_size(chunk.root), max(chunk.micro_batch, 1)
+        known, batch, learner.tokens is not None, tuple(found), text_size(chunk.root), max(chunk.micro_batch, 1), sizes
     )
 
 
