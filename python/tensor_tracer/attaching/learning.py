@@ -31,9 +31,9 @@ class Seen:
 
     path: str  # of the module
     module: nn.Module
-    part: str  # "input", "output", "point"; of an attention module also a name in attention.TEXTS
+    part: str  # "input", "output", "point", "weight", "bias"; of an attention module also a name in attention.TEXTS
     member: Member
-    shape: tuple[int, ...]  # of this rank
+    shape: tuple[int, ...]  # of this rank; of a weight: of the whole
     dtype: torch.dtype
     layout: Layout
     bits: int  # a hash of this rank's numbers; 0: not asked
@@ -46,6 +46,7 @@ class Seen:
     calls: int = 1  # of the module in this forward
     is_compiled: bool = False  # compiled code gave it: programs cannot write it
     is_made: bool = False  # recomputed for the tracer alone; the model passes on no such tensor
+    is_weight: bool = False
 
     @property
     def name(self) -> str:

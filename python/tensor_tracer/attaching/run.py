@@ -61,7 +61,7 @@ class AttachedRun:
         self, parts: Mapping[int, Part], native: Any, groups: Groups, layouts: Layouts, plan: Any,
         names: Names, first_step: int, told: dict[str, str],
     ) -> None:  # fmt: skip
-        self._native, self._groups, self._axis = native, groups, layouts.axis
+        self._native, self._groups, self._layouts = native, groups, layouts
         self._plan, self._names, self._told = plan, names, told
         self._step = first_step - 1  # the last step that has begun
         self._is_in_step = self._has_ended = False
@@ -399,7 +399,7 @@ class AttachedRun:
         """Makes the place table once each rank has run its part of the model in a step. Collective over all ranks."""
         has_run = all(chunk.learned is not None for chunk in self._chunks)
         if all(share(has_run, self._groups.control)):
-            self._use(make_table(self._chunks, self._groups, self._axis, self._names, self._told, self._updates))
+            self._use(make_table(self._chunks, self._groups, self._layouts, self._names, self._told, self._updates))
 
     def _use(self, table: Table) -> None:
         """Traces the places from now on. Collective over all ranks."""
@@ -432,7 +432,7 @@ class AttachedRun:
         """The first plan for the library; empty: the default plan."""
         if self._plan is None:
             return ""
-        names = [(site.name, site.full_path, site.has_gradient) for site in places]
+        names = [(site.name, site.full_path, site.has_gradient) for site in places if not site.seen.is_weight]
         return json.dumps(expand(self._plan, list(dict.fromkeys(names))))
 
     # --- messages ---
