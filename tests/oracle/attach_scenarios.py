@@ -455,3 +455,21 @@ def multiply_weights(
     losses = training.steps(6, before)
     assert not any("weight" in module.__dict__ for module in training.root.modules())
     return losses, training.run.points() if attach is not None else []
+
+
+def errors_of(attach: dict[str, Any], kind: str, programs: list[str]) -> list[str]:
+    """Of each program, the error; empty: none."""
+    import tensor_tracer as tt
+
+    training = Training(kind, "none", attach)
+    training.step(1)
+    errors = []
+    for number, program in enumerate(programs):
+        try:
+            training.run.intervene(program, f"program {number}")
+            errors.append("")
+        except tt.TensorTracerError as error:
+            errors.append(str(error))
+    training.step(2)
+    training.run.detach()
+    return errors

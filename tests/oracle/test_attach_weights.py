@@ -14,7 +14,7 @@ from tensor_tracer.attaching.layouts import Layout, Layouts, TensorAxis
 from tensor_tracer.attaching.learning import Seen
 from tensor_tracer.attaching.table import Batch, Learned, make_sites, settle_layouts
 from tensor_tracer.attaching.weights import settle_weights, with_weights
-from test_attach_safety import both, environment
+from test_attach_safety import both, environment, options
 from torch import nn
 
 pytestmark = pytest.mark.nightly(suite="attach")
@@ -75,6 +75,26 @@ def test_a_layer_that_fuses_the_accumulation_of_its_gradient_keeps_its_weight() 
     output = Seen("up", module, "output", None, (2, 8, 4), torch.float32, Layout(), 0, False)
     weight, bias, last = with_weights([output], Layouts(1, {}, TensorAxis(frozenset(), False), []))
     assert "main_grad" in weight.layout.problem and "main_grad" in bias.layout.problem and last is output
+
+
+PATHS = [
+    "embedding.output", "final_norm.input", "final_norm.output", "final_norm.weight", "logits", "output_layer.input",
+    "output_layer.weight",
+    *(f"layers[2].{path}" for path in (
+        "attention.input", "attention.context", "attention.output", "attention.qkv.weight", "attention.proj.weight",
+        "input_norm.weight", "mid", "mlp.input", "mlp.activation", "mlp.output", "mlp.fc1.weight", "mlp.fc2.weight",
+        "mlp_norm.weight", "output",
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_programs_use_the_paths_of_our_own_models(kind: str, tmp_path: Path) -> None:
+    programs = [f'save({path}.mean(), "x")' for path in PATHS]
+    attach = options(tmp_path)
+    found = run_ranks(scenarios.errors_of, 1, tmp_path / "ranks", attach, kind, programs, env=environment(tmp_path))[0]
+    assert dict(zip(PATHS, found, strict=True)) == dict.fromkeys(PATHS, "")
 
 
 UNKNOWN = Layout(source="no source knows it", is_known=False)
