@@ -11,7 +11,7 @@ import pytest
 import torch
 from forked_ranks import run_ranks
 from tensor_tracer.attaching.layouts import Layout, Layouts, TensorAxis
-from tensor_tracer.attaching.learning import Seen
+from tensor_tracer.attaching.learning import Seen, fingerprint
 from tensor_tracer.attaching.table import Batch, Learned, make_sites, settle_layouts
 from tensor_tracer.attaching.weights import settle_weights, with_weights
 from test_attach_safety import both, environment, options
@@ -30,6 +30,7 @@ CASES = [
     pytest.param("llama", "fsdp", "layers[2].attention.qkv.weight *= 1.5\noutput_layer.weight *= 1.5", [*QKV, "lm_head"],
                  False, id="fsdp"),
     pytest.param("llama", "tp", "layers[2].attention.qkv.weight *= 1.5", QKV, False, id="columns"),
+    pytest.param("llama", "tp", "layers[2].attention.qkv.weight[:32] *= 1.5", QKV[:1], False, id="queries"),
     pytest.param("llama", "tp", "layers[layer].mlp.fc2.weight *= 1.5",
                  [LLAMA.format(i, "mlp.down_proj") for i in range(3)], False, id="rows of ranks"),
     pytest.param("gpt2", "ddp", "layers[1].attention.qkv.weight *= 1.5", [GPT2.format(0, "attn.c_attn")], False, id="conv"),
@@ -95,6 +96,16 @@ def test_programs_use_the_paths_of_our_own_models(kind: str, tmp_path: Path) -> 
     attach = options(tmp_path)
     found = run_ranks(scenarios.errors_of, 1, tmp_path / "ranks", attach, kind, programs, env=environment(tmp_path))[0]
     assert dict(zip(PATHS, found, strict=True)) == dict.fromkeys(PATHS, "")
+
+
+def test_the_hash_of_a_large_tensor_is_of_all_its_numbers() -> None:
+    numbers = torch.zeros(3 << 20)  # of several pieces
+    numbers[5] = 1.0
+    last, swapped = numbers.clone(), numbers.roll(1 << 20)
+    last[-1] = 1.0
+    hashes = [fingerprint(one) for one in (numbers, numbers.clone(), last, swapped)]
+    assert hashes[0] == hashes[1] and len({bits for bits, _ in hashes}) == 3
+    assert not any(is_constant for _, is_constant in hashes)
 
 
 UNKNOWN = Layout(source="no source knows it", is_known=False)

@@ -21,6 +21,8 @@ from tensor_tracer.attaching.wrappers import local_of
 
 _kCompiled = "compiled in place, the module calls no hooks: use torch.compile(module) in the place of the module"
 
+_kPiece = 1 << 22  # bytes that are hashed at once; each takes 24 bytes of memory meanwhile
+
 # The member of a module's output or input: of a tuple, of a mapping; None: the tensor itself.
 Member = int | str | None
 
@@ -309,6 +311,9 @@ def fingerprint(local: Tensor) -> tuple[int, bool]:
     flat = local.detach().contiguous().view(-1)
     if flat.numel() == 0:
         return 0, True
-    words = flat.view(torch.uint8).to(torch.int64)
-    weights = torch.arange(words.numel(), device=words.device) * 0x9E3779B1 % 0x7FFFFFFF + 1
-    return int((words * weights).sum()), bool((flat == flat[0]).all())
+    total, words = 0, flat.view(torch.uint8)
+    for start in range(0, words.numel(), _kPiece):
+        piece = words[start : start + _kPiece].to(torch.int64)
+        at = torch.arange(start, start + piece.numel(), device=piece.device)
+        total += int((piece * (at * 0x9E3779B1 % 0x7FFFFFFF + 1)).sum())
+    return total, bool((flat == flat[0]).all())
