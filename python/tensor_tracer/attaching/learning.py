@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor
 from torch.utils.hooks import RemovableHandle
 
 from tensor_tracer.attaching import points
-from tensor_tracer.attaching.attention import TEXTS, AttentionCall, AttentionWatch
+from tensor_tracer.attaching.attention import PARTS, AttentionCall, AttentionWatch
 from tensor_tracer.attaching.layouts import Layout, Layouts, kUnseenGradient
 from tensor_tracer.attaching.wrappers import local_of
 
@@ -33,7 +33,7 @@ class Seen:
 
     path: str  # of the module
     module: nn.Module
-    part: str  # "input", "output", "point", "weight", "bias"; of an attention module also a name in attention.TEXTS
+    part: str  # "input", "output", "point", "weight", "bias"; of an attention module also a name in attention.PARTS
     member: Member
     shape: tuple[int, ...]  # of this rank; of a weight: of the whole
     dtype: torch.dtype
@@ -168,8 +168,8 @@ class Learner:
             earlier = [seen for seen in self.seen if seen.path == path and seen.is_made]
             for seen in earlier:
                 seen.calls += 1
-            for part in TEXTS if not earlier else ():
-                held = layout if part == "scores" or layout.dim is None else replace(layout, dim=2)
+            for part, one in PARTS.items() if not earlier else ():
+                held = layout if one.has_keys or layout.dim is None else replace(layout, dim=2)
                 self.seen.append(Seen(
                     path, module, part, None, call.shape_of(part), call.dtype, held, bits, is_constant,
                     device=call.query.device, is_made=True,

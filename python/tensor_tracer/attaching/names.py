@@ -26,7 +26,7 @@ _HIDDEN = Standard("HiddenStates", "output", 7)
 _EMBEDDING = Standard("Embedding", "embedding.output")
 _LOGITS = Standard("Logits", "logits")
 _QKV = Standard("QKV", "attention.qkv", 1)
-_SCORES = Standard("RawAttentionScore", "attention.scores", 2)
+SCORES = Standard("RawAttentionScore", "attention.scores", 2)
 _VALUE = Standard("Value", "attention.value", has_heads=True)
 _CONTEXT = Standard("ContextLayer", "attention.context", 3, has_heads=True)
 _ATTENTION_INPUT = Standard("attention.input", "attention.input")
@@ -52,7 +52,7 @@ _TABLES: dict[str, dict[str, Standard]] = {
     },
     "megatron": {
         "input_layernorm.output": _ATTENTION_INPUT, "self_attention.linear_qkv.output": _QKV,
-        "self_attention.core_attention.scale_mask_softmax.output": _SCORES,
+        "self_attention.core_attention.scale_mask_softmax.output": SCORES,
         "self_attention.linear_proj.input": _CONTEXT, "self_attention.output": _ATTENTION,
         "pre_mlp_layernorm.input": _MID, "pre_mlp_layernorm.output": _MLP_INPUT,
         "mlp.linear_fc1.output": _FC1, "mlp.linear_fc2.input": _ACTIVATION, "mlp.output": _MLP,
@@ -126,17 +126,6 @@ class Names:
         """`paths`: all names of one tensor."""
         found = (self._standard[path] for path in paths if path in self._standard)
         return next((one for one in found if (one is not _FINAL_NORM) == is_in_layer), None)
-
-
-# By the part of an attention module (attention.py).
-_ATTENTION_PARTS = {
-    "scores": _SCORES,
-    **{name: Standard(f"attention.{name}", f"attention.{name}") for name in ("entropy", "largest_score", "first_token_share")},
-}  # fmt: skip
-
-
-def of_attention(layer: int, part: str) -> Standard | None:
-    return _ATTENTION_PARTS.get(part) if layer else None
 
 
 def of_model(layer: int, path: str, is_first_input: bool, is_logits: bool) -> Standard | None:

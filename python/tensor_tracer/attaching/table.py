@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from tensor_tracer.attaching import megatron
-from tensor_tracer.attaching.attention import TEXTS
+from tensor_tracer.attaching.attention import PARTS, standard_of
 from tensor_tracer.attaching.layouts import Layout, kPartialGradient, kUnseenGradient
 from tensor_tracer.attaching.learning import Seen
-from tensor_tracer.attaching.names import Names, Standard, of_attention, of_model
+from tensor_tracer.attaching.names import Names, Standard, of_model
 
 kSame, kSequenceFirst, kFlat = 0, 1, 2
 _kFloats = {"torch.float32", "torch.float64", "torch.bfloat16", "torch.float16"}
@@ -325,7 +325,7 @@ def name_sites(sites: list[Site], names: Names, vocabulary: int) -> list[Site]:
         is_logits = site.is_model_output and site.stage == last and site.row.get("features") == vocabulary
         own = names.own(site.full_path)
         site.standard = (
-            of_attention(site.layer, site.seen.part)
+            standard_of(site.layer, site.seen.part)
             or of_model(site.layer, site.path, site.is_first_input, is_logits)
             or names.standard([site.path, *_aliases(site)], site.layer > 0)
         )
@@ -404,7 +404,7 @@ def _text_of(site: Site) -> str:
     if site.lens_of is not None:
         return f"logit lens: what final norm and output layer give for {site.lens_of.name}; {module}"
     if seen.is_made:
-        return f"{TEXTS[seen.part]}; {module}"
+        return f"{PARTS[seen.part].text}; {module}"
     return f"{'attention probabilities' if seen.part == 'scores' else seen.part} of {module}"
 
 
