@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 import torch
 from attach_scenarios import Options, Training
+from attached_training import Plain, batch_of, loss_of
 from expected_updates import step_with_rows
 from forked_ranks import run_ranks
 from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from tensor_tracer.attaching.updates import OfStage, names_of
 from test_attach_safety import environment, options, records
 
@@ -56,6 +59,36 @@ def train(attach: Options, kind: str, wrap: str, optimizer_kind: str) -> tuple[l
         training.run.detach()
     assert not training.optimizer._optimizer_step_pre_hooks, "a hook of the optimizer is left"
     return training.losses, steps, second
+
+
+def train_replicas(attach: Options) -> list[dict[str, list[float]]]:
+    """Two replicas, which get the same batches, of a model on two tensor-parallel ranks; the weights are DTensors of the
+    replica's ranks alone."""
+    import tensor_tracer as tt
+
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    torch.manual_seed(7)
+    model = Plain()
+    shared = {"blocks.*.up": ColwiseParallel(), "blocks.*.down": RowwiseParallel()}
+    parallelize_module(model, mesh["tp"], shared)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=False)
+    run = tt.attach(model, **attach)
+    run.watch_optimizer(optimizer)
+    steps = []
+    for step in range(1, 4):
+        with run.step():
+            loss_of(model, batch_of(step, 0, {"wrap": "tp"}, 0, 1)).backward()
+            steps.append(step_with_rows(optimizer, dict(model.named_parameters())))
+            optimizer.zero_grad()
+    run.detach()
+    return steps
+
+
+def test_weights_of_replicas_count_once(tmp_path: Path) -> None:
+    steps = run_ranks(train_replicas, 4, tmp_path / "on", options(tmp_path, plan=PLAN), env=environment(tmp_path))[0]
+    (record,) = [one for one in records(tmp_path) if one.point == "Updates"]
+    rows = np.array(list(steps[record.step - 1].values()))
+    assert np.allclose(record.values[0], rows, rtol=1e-5, atol=1e-30)
 
 
 CASES = [

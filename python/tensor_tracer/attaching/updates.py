@@ -130,7 +130,10 @@ class UpdateWatch:
     def _owns(self, parameter: Tensor) -> bool:
         """True if this rank's numbers count: of copies, one does."""
         if isinstance(parameter, DTensor):
-            own = parameter.device_mesh.get_coordinate()
+            mesh = parameter.device_mesh
+            own = mesh.get_coordinate()
+            if self._groups.data_index > 0 and set(mesh.mesh.flatten().tolist()) <= set(self._groups.tensor_ranks):
+                return False  # each data replica has a mesh of its own
             return own is not None and all(
                 at == 0 for at, placement in zip(own, parameter.placements, strict=True) if isinstance(placement, Replicate)
             )
