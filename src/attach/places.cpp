@@ -40,6 +40,11 @@ points::Place place_of(const json& row) {
   if (row.at("stage") == points::kEveryStage) place.stage = points::kEveryStage;
   if (row.value("gradient", true)) place.gradient = place.placement;
   if (row.contains("hidden_state")) place.hidden_state = row.at("hidden_state").get<int>();
+  if (row.contains("weight")) {
+    place.is_weight = true;
+    place.shape = row.at("weight").get<std::vector<std::int64_t>>();
+    place.gradient = std::nullopt;
+  }
   return place;
 }
 
@@ -68,6 +73,9 @@ Places read_places(const json& description) {
   const auto site = [&](const char* member) {
     return places.sites.at(description.at(member).get<std::size_t>()).place;
   };
+  builder.end_layers();
+  for (const auto& [alias, of] : description.at("outer_aliases").items())
+    builder.add_alias(places.sites.at(of.get<std::size_t>()).place, alias);
   builder.set_layer_ends(site("layer_input"), site("layer_output"));
   places.table = std::make_shared<const points::PlaceTable>(builder.build());
   return places;

@@ -105,6 +105,8 @@ void Run::set_contexts(const json& step) {
     vectors_ = std::make_unique<checkpoint::VectorDirectory>(
         settings_.vectors, places_->table->num_layers(), hidden_size);
   }
+  if (!settings_.files.empty())
+    files_ = std::make_unique<checkpoint::TensorDirectory>(settings_.files);
   plan_context_.places = places_->table;
   plan_context_.tensor_ranks = tracer_group_.size();
   plan_context_.micro_batches = step.at("micro_batches");
@@ -114,6 +116,7 @@ void Run::set_contexts(const json& step) {
   program_context_.model.places = places_->table;
   program_context_.model.prompt_sets = plan_context_.prompt_sets;
   program_context_.vectors = vectors_.get();
+  program_context_.files = files_.get();
   program_context_.tensor_ranks = tensor_group_.size();
   program_context_.tensor_rank = tensor_group_.rank();
   program_context_.micro_batch_size = plan_context_.micro_batch_size;

@@ -13,6 +13,7 @@
 #include "src/attach/forward.h"
 #include "src/attach/places.h"
 #include "src/attach/settings.h"
+#include "tensor_tracer/checkpoint/tensor_directory.h"
 #include "tensor_tracer/checkpoint/vector_directory.h"
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/control/hub_session.h"
@@ -96,6 +97,7 @@ class Run {
   std::unique_ptr<link::HubClient> leader_;   // of a later pipeline stage; null: not its leader
   std::uint64_t run_id_ = 0;                  // 0: no hub
   std::unique_ptr<checkpoint::VectorDirectory> vectors_;
+  std::unique_ptr<checkpoint::TensorDirectory> files_;
   std::shared_ptr<const Places> places_;
   trace::PlanContext plan_context_;
   intervene::Context program_context_;

@@ -36,6 +36,7 @@ Settings read_settings(const json& text) {
   settings.has_hub = text.contains("hub");
   if (settings.has_hub) settings.hub = hub_of(text.at("hub"));
   settings.vectors = text.value("vectors", "");
+  settings.files = text.value("files", "");
   settings.first_step = text.value("first_step", std::int64_t{1});
   return settings;
 }

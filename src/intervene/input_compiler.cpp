@@ -117,7 +117,8 @@ base::Result<InputInfo> input_of_vector(LayerDraft& draft, const Leaf& leaf) {
 
 base::Result<InputInfo> input_of_file(LayerDraft& draft, const Leaf& leaf) {
   if (draft.context.files == nullptr && !draft.contents.tensors.contains({leaf.name, leaf.key}))
-    return draft.error(leaf.node, "this run has no files", "start it with --intervention-files");
+    return draft.error(leaf.node, "this run has no files",
+                       "give it a folder of files: --intervention-files, or files= of attach()");
   at::Tensor& tensor = draft.contents.tensors[{leaf.name, leaf.key}];
   if (!tensor.defined()) {
     const auto read = draft.context.files->find(leaf.name, leaf.key);

@@ -422,3 +422,54 @@ def steer(attach: Options, kind: str, wrap: str, program: str, skipped: list[int
             layers[number - 1].forward = instead(layers[number - 1], layers[number - 1].forward)
 
     return training.steps(6, before)
+
+
+def multiply_weights(
+    attach: Options, kind: str, wrap: str, program: str, paths: list[str], recomputes: bool = False
+) -> tuple[list[float], list[dict[str, Any]]]:
+    """The program from step 3 on. Without the tracer: these modules compute with 1.5 times their weight. Returns the
+    losses and, with the tracer, its places."""
+    training = Training(kind, wrap, attach)
+    if recomputes:
+        training.root.gradient_checkpointing_enable({"use_reentrant": False})
+
+    def forward_of(module: nn.Module) -> Callable[[Tensor], Tensor]:
+        def of_linear(x: Tensor) -> Tensor:
+            return nn.functional.linear(x, module.weight * 1.5, module.bias)
+
+        def of_conv(x: Tensor) -> Tensor:
+            return torch.addmm(module.bias, x.flatten(0, -2), module.weight * 1.5).view(*x.shape[:-1], -1)
+
+        return of_linear if isinstance(module, nn.Linear) else of_conv
+
+    def before(step: int) -> None:
+        if step != 3:
+            return
+        if attach is not None:
+            training.run.intervene(program)
+            return
+        for path in paths:
+            module = training.root.get_submodule(path)
+            module.forward = forward_of(module)
+
+    losses = training.steps(6, before)
+    assert not any("weight" in module.__dict__ for module in training.root.modules())
+    return losses, training.run.points() if attach is not None else []
+
+
+def errors_of(attach: dict[str, Any], kind: str, programs: list[str]) -> list[str]:
+    """Of each program, the error; empty: none."""
+    import tensor_tracer as tt
+
+    training = Training(kind, "none", attach)
+    training.step(1)
+    errors = []
+    for number, program in enumerate(programs):
+        try:
+            training.run.intervene(program, f"program {number}")
+            errors.append("")
+        except tt.TensorTracerError as error:
+            errors.append(str(error))
+    training.step(2)
+    training.run.detach()
+    return errors

@@ -1,9 +1,9 @@
 """The ready-made interventions as users of NNsight write them, on the Llama of attached_programs.py in one process.
 
-    python nnsight_programs.py OUT '{"model": FOLDER, "vectors": FILE, "noise": FILE, "steps": {NAME: [5, 6, 7]}}'
+    python nnsight_programs.py OUT '{"model": FOLDER, "vectors": FILE, "file": FILE, "noise": FILE, "steps": {NAME: [5, 6, 7]}}'
 
 test_attach_nnsight.py starts it with the interpreter that has NNsight. It writes to OUT/steps.pt what each step
-computed, what each program saved, and `plain`, the gradients without a program. `noise` has the random numbers by step and layer.
+computed, what each program saved, and `plain`, the gradients without a program. `noise` has the random numbers by step, name and layer.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import nnsight
 import torch
 from attached_programs import batch_of, keep_hidden_states, loss_of
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
@@ -26,11 +27,14 @@ HEAD = 8
 
 @dataclass
 class World:
-    """`before`: what the step before kept. `noise`: of this step, by layer from 1."""
+    """`head`: the output layer. `before`: what the step before kept. `noise`: of this step, by name and layer from 1."""
 
     evil: Tensor
+    resid: Tensor
+    ids: Tensor
+    head: Any
     before: dict[str, Tensor] = field(default_factory=dict)
-    noise: dict[int, Tensor] = field(default_factory=dict)
+    noise: dict[tuple[str, int], Tensor] = field(default_factory=dict)
     kept: dict[str, Tensor] = field(default_factory=dict)
     saved: dict[tuple[str, int], Tensor] = field(default_factory=dict)
 
@@ -124,6 +128,12 @@ def patch_previous(m: Any, w: World) -> None:
         m.layers[1].output = w.before["before"]
 
 
+def patch_file(m: Any, w: World) -> None:
+    h = m.layers[1].output.clone()
+    h[:, -1] = w.resid
+    m.layers[1].output = h
+
+
 def clamp(m: Any, w: World) -> None:
     m.layers[1].mlp.output = m.layers[1].mlp.output.clamp(-0.05, 0.05)
 
@@ -139,22 +149,70 @@ def skip_layer(m: Any, w: World) -> None:
 
 def noise1_mlp(m: Any, w: World) -> None:
     for number, layer in enumerate(m.layers, 1):
-        layer.mlp.output = layer.mlp.output + 0.05 * w.noise[number]
+        layer.mlp.output = layer.mlp.output + 0.05 * w.noise["mlp", number]
 
 
 def noise1_layer(m: Any, w: World) -> None:
     for number, layer in enumerate(m.layers, 1):
-        layer.output = layer.output + 0.05 * w.noise[number]
+        layer.output = layer.output + 0.05 * w.noise["out", number]
 
 
 def noise2_mlp(m: Any, w: World) -> None:
     for number, layer in enumerate(m.layers, 1):
-        layer.mlp.output = layer.mlp.output * (1 + 0.05 * (2 * w.noise[number] - 1))
+        layer.mlp.output = layer.mlp.output * (1 + 0.05 * (2 * w.noise["mlp", number] - 1))
 
 
 def noise2_layer(m: Any, w: World) -> None:
     for number, layer in enumerate(m.layers, 1):
-        layer.output = layer.output * (1 + 0.05 * (2 * w.noise[number] - 1))
+        layer.output = layer.output * (1 + 0.05 * (2 * w.noise["out", number] - 1))
+
+
+def with_other_weights(modules: list[Any], noise: Tensor, change: Callable[[Tensor, Tensor], Tensor]) -> None:
+    """The outputs that linear layers have with other weights. `noise` has the rows of one layer after another."""
+    for module in modules:
+        own, noise = noise.split([len(module.weight), len(noise) - len(module.weight)])
+        module.output = nn.functional.linear(module.input, change(module.weight, own))
+
+
+def with_noisy_weights(m: Any, w: World, change: Callable[[Tensor, Tensor], Tensor]) -> None:
+    for number, layer in enumerate(m.layers, 1):
+        attention = layer.self_attn
+        with_other_weights([attention.q_proj, attention.k_proj, attention.v_proj], w.noise["qkv", number], change)
+        with_other_weights([layer.mlp.gate_proj, layer.mlp.up_proj], w.noise["fc1", number], change)
+    with_other_weights([w.head], w.noise["out", 0], change)
+
+
+def noise1_weights(m: Any, w: World) -> None:
+    with_noisy_weights(m, w, lambda weight, noise: weight + 0.05 * noise)
+
+
+def noise2_weights(m: Any, w: World) -> None:
+    with_noisy_weights(m, w, lambda weight, noise: weight * (1 + 0.05 * (2 * noise - 1)))
+
+
+def attribute(m: Any, w: World, centred: bool) -> None:
+    """Each part of the residual stream through the final norm, with its scale held fixed, and the output layer: the
+    score of the next token, less the mean over the vocabulary."""
+
+    def centre(x: Tensor) -> Tensor:
+        return x - x.mean(-1, keepdim=True) if centred else x
+
+    parts = [("embedding", 0, m.embed_tokens.output)]
+    for number, layer in enumerate(m.layers, 1):
+        parts += [("attention", number, layer.self_attn.output[0]), ("mlp", number, layer.mlp.output)]
+    scale = (centre(m.norm.input).square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    for name, number, part in parts:
+        scores = (centre(part) / scale * m.norm.weight @ w.head.weight.T)[:, :-1]
+        scores = scores - scores.mean(-1, keepdim=True)
+        w.saved[name, number] = scores.gather(-1, w.ids[:, 1:, None]).mean().detach().save()
+
+
+def logit_attribution(m: Any, w: World) -> None:
+    attribute(m, w, centred=True)
+
+
+def logit_attribution_rms(m: Any, w: World) -> None:
+    attribute(m, w, centred=False)
 
 
 def scale_gradients(states: list[Any], w: World) -> None:
@@ -171,7 +229,8 @@ FORWARD: dict[str, Callable[[Any, World], None]] = {
     edit.__name__: edit
     for edit in (steer, steer_prompt, steer_response, steer_if, project_out, cap, ablate_layer, mean_ablate_layer,
                  ablate_head, mean_ablate_head, ablate_neuron, mean_ablate_neuron, patch_row, patch_previous, clamp,
-                 scale, skip_layer, noise1_mlp, noise1_layer, noise2_mlp, noise2_layer)
+                 patch_file, scale, skip_layer, noise1_weights, noise1_mlp, noise1_layer, noise2_weights, noise2_mlp,
+                 noise2_layer, logit_attribution, logit_attribution_rms)
 }  # fmt: skip
 BACKWARD: dict[str, Callable[[list[Any], World], None]] = {
     edit.__name__: edit for edit in (scale_gradients, save_norms)
@@ -200,8 +259,10 @@ def gradients_of(model: nn.Module) -> dict[str, Tensor]:
     return found
 
 
-def step_of(model: nn.Module, name: str, world: World, ids: Tensor, kept: dict[int, Tensor]) -> dict[str, Any]:
-    logits = trace(nnsight.NNsight(model), name, world, ids).detach()
+def step_of(model: nn.Module, name: str, world: World, kept: dict[int, Tensor]) -> dict[str, Any]:
+    traced, ids = nnsight.NNsight(model), world.ids
+    world.head = traced.lm_head
+    logits = trace(traced, name, world, ids).detach()
     states, gradients = dict(kept), gradients_of(model)
     loss_of(model(ids).logits, ids).backward()
     return {"logits": logits, "hidden": states, "gradients": gradients, "saved": world.saved, "plain": gradients_of(model)}
@@ -214,12 +275,13 @@ def main() -> None:
     kept: dict[int, Tensor] = {}
     keep_hidden_states(model, kept)
     evil, noise = torch.load(options["vectors"]), torch.load(options["noise"])
+    resid = load_file(options["file"])["resid"].float()
     steps: dict[int, Any] = {}
     for name, of_program in options["steps"].items():
         before: dict[str, Tensor] = {}
         for step in of_program:
-            world = World(evil, before, noise.get(step, {}))
-            steps[step] = step_of(model, name, world, batch_of(step), kept)
+            world = World(evil, resid, batch_of(step), None, before, noise.get(step, {}))
+            steps[step] = step_of(model, name, world, kept)
             before = world.kept
     torch.save(steps, out / "steps.pt")
 

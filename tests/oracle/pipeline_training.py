@@ -2,7 +2,8 @@
 
 torch.distributed.pipelining runs the stages. The tracer is attached or not. Hooks of this file, which know nothing of
 the tracer, keep what each module returned on this rank and its gradient; rank r writes them to OUT/rank<r>.pt by step,
-micro-batch, layer (0: outside the layers) and path, with the losses.
+micro-batch, layer (0: outside the layers) and path, with the losses. With `watches_optimizer`, it also writes what Updates
+should show of each step, by the parameter's name in the whole model.
 
     python pipeline_training.py OUT '{"chunks": 1, "attach": {…}, …}'
 """
@@ -12,14 +13,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from attach_scenarios import Failing
+from expected_updates import step_with_rows
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleInterleaved1F1B
@@ -83,6 +88,15 @@ class Gpt(nn.Module):
         if stage < stages - 1:
             self.norm = self.lm_head = None
         return self
+
+    def weights(self) -> dict[str, Tensor]:
+        """By their names in the whole model."""
+        whole = {f"h.{number}.": f"h.{number + self.layers_before}." for number in range(len(self.h))}
+        named = {}
+        for name, weight in self.named_parameters():
+            part = next((part for part in whole if name.startswith(part)), "")
+            named[whole.get(part, "") + name.removeprefix(part)] = weight
+        return named
 
     def forward(self, x: Tensor) -> Tensor:
         x = x if self.wte is None else self.wte(x)
@@ -213,37 +227,62 @@ def cut_link(port: int) -> None:
                 one.shutdown(socket.SHUT_RDWR)
 
 
-def main() -> None:
-    out, options = Path(sys.argv[1]), json.loads(sys.argv[2])
-    torch.set_num_threads(1)
-    rank = int(os.environ.get("RANK", "-1"))
-    if rank >= 0:
-        dist.init_process_group("gloo")
+def break_at(fault: dict[str, Any], trained: Any, witness: Witness, run: Any, done: list[list[float]]) -> None:
+    """In step 4, in the forward of the second micro-batch, the layers of this rank raise an error or kill the process; or
+    from step 4 on a call of the tracer's library fails."""
+
+    def hook(_module: nn.Module, _args: Any) -> None:
+        if witness.step == 4 and witness.forwards == 2:
+            if fault["how"] == "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise ValueError("an error of this stage")
+
+    if fault["how"] in ("killed", "raises"):
+        trained.models[0].h[-1].register_forward_pre_hook(hook)
+    elif run is not None:
+        native, run._native = run._native, None
+        run._native = Failing(native, fault["how"], SimpleNamespace(losses=done))
+
+
+def intervene(run: Any, program: str) -> str:
+    """The error."""
+    import tensor_tracer as tt
+
+    try:
+        run.intervene(program)
+    except tt.TensorTracerError as refused:
+        return str(refused)
+    return ""
+
+
+def train(out: Path, options: dict[str, Any]) -> dict[str, Any]:
+    rank = dist.get_rank() if dist.is_initialized() else -1
     trained: Any = Pipeline(options, options.get("pipeline", 2)) if rank >= 0 else Whole(options, options["replicas"])
-    weights = [weight for model in trained.models for weight in model.parameters()]
-    optimizer = torch.optim.SGD(weights, lr=0.05, foreach=False)
+    weights = {name: weight for model in trained.models for name, weight in model.weights().items()}
+    watches, updates = options.get("watches_optimizer", False), []
+    kind: Any = torch.optim.AdamW if watches else torch.optim.SGD
+    optimizer = kind(weights.values(), lr=0.01 if watches else 0.05, foreach=False)
     witnesses = [Witness(model, options.get("scale")) for model in trained.models]
     run = None
     if options.get("attach") is not None:
         import tensor_tracer as tt
 
         run = tt.attach(trained.stages, **options["attach"])
+        if watches:
+            run.watch_optimizer(optimizer)
     of_steps: list[list[float]] = []
+    if (fault := options.get("fault")) is not None and fault["rank"] == rank:
+        break_at(fault, trained, witnesses[0], run, of_steps)
     for step in range(1, options["steps"] + 1):
         if run is not None and (program := options.get("program")) and step == 3:
-            error = ""
-            try:
-                run.intervene(program)
-            except tt.TensorTracerError as refused:
-                error = str(refused)
-            (out / f"refused{rank}.txt").write_text(error)
+            (out / f"refused{rank}.txt").write_text(intervene(run, program))
         for witness in witnesses:
             witness.step, witness.forwards = step, 0
         losses: list[Tensor] = []
         tokens = batch_of(step, trained.replica, trained.replicas) if options.get("gives_tokens") else None
         with run.step(tokens) if run is not None else contextlib.nullcontext():
             trained.run(step, losses)
-            optimizer.step()
+            updates.append(step_with_rows(optimizer, weights))
             optimizer.zero_grad()
         of_steps.append([float(loss.detach()) for loss in losses])
         if run is not None:
@@ -256,11 +295,19 @@ def main() -> None:
     if run is not None:
         (out / f"points{rank}.json").write_text(json.dumps(run.points()))
         run.detach()
-    found = {"losses": of_steps, "values": {}, "gradients": {}}
+    found = {"losses": of_steps, "values": {}, "gradients": {}, "updates": updates}
     for witness in witnesses:
         found["values"] |= witness.values
         found["gradients"] |= witness.gradients
-    torch.save(found, out / f"rank{max(rank, 0)}.pt")
+    return found
+
+
+def main() -> None:
+    out, rank = Path(sys.argv[1]), int(os.environ.get("RANK", "-1"))
+    torch.set_num_threads(1)
+    if rank >= 0:
+        dist.init_process_group("gloo")
+    torch.save(train(out, json.loads(sys.argv[2])), out / f"rank{max(rank, 0)}.pt")
     if rank >= 0:
         dist.destroy_process_group()
 

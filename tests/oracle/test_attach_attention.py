@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from attach_scenarios import Training as Attached
+from forked_ranks import run_ranks
 from tensor_tracer.record import Record
 from test_attach import Training, train
+from test_attach_safety import environment, options, records
 
 pytestmark = pytest.mark.nightly(suite="attach")
 
@@ -64,6 +67,26 @@ def test_recomputed_attention_is_that_of_eager_attention(
         assert record.values == pytest.approx(expected_values(run, record), abs=2e-6), record
         seen.add((record.point, record.layer, record.step))
     assert seen == {(point, layer, step) for point in points for layer in (1, 2, 3) for step in (2, 3)}
+
+
+def with_one_more_part(attach: dict[str, Any]) -> None:
+    from tensor_tracer.attaching.attention import PARTS, Part
+
+    share = Part("attention of each query to itself, by head", lambda _, probabilities: probabilities.diagonal(0, -2, -1))
+    PARTS["own_share"] = share
+    Attached("llama", "tp", attach).steps(3)
+
+
+def test_another_place_of_attention_is_one_entry(tmp_path: Path) -> None:
+    attach = options(tmp_path, plan=plan_of("RawAttentionScore", "attention.own_share"))
+    run_ranks(with_one_more_part, 2, tmp_path / "ranks", attach, env=environment(tmp_path))
+    found = {(record.point, record.step, record.layer): record.values for record in records(tmp_path)}
+    assert len(found) == 12
+    for step in (2, 3):
+        for layer in (1, 2, 3):
+            scores = found["RawAttentionScore", step, layer]
+            own = scores.diagonal(0, -2, -1).transpose(0, 2, 1)
+            assert np.allclose(found["attention.own_share", step, layer], own, atol=1e-6)
 
 
 def test_attention_that_a_module_returns_is_not_recomputed(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import pipeline_training
+from forked_ranks import Ended, Ranks
 from pipeline_training import LAYERS, MICRO_BATCHES, ROWS
 from tensor_tracer import open_recording
 from tensor_tracer.record import Record
@@ -157,6 +159,34 @@ def test_records_have_the_bits_of_the_stages(ranks: int, options: dict[str, Any]
     assert watched.points(0) == watched.points(ranks - 1)
 
 
+UPDATES = [
+    pytest.param(2, {}, id="1F1B", marks=pytest.mark.smoke), pytest.param(2, {"chunks": 2}, id="interleaved"),
+    pytest.param(4, {}, id="two replicas"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ranks", "options"), UPDATES)
+def test_updates_have_the_parameters_of_all_stages(ranks: int, options: dict[str, Any], tmp_path: Path) -> None:
+    options = {"steps": 5, "watches_optimizer": True} | options
+    plan = {"entries": [{"point": "Updates", "every": 2}]}
+    watched = train(tmp_path / "watched", ranks, plan, **options)
+    alone = train(tmp_path / "alone", ranks, None, **options)
+    assert watched.losses == alone.losses
+    whole = train(tmp_path / "single", 1, None, replicas=ranks // 2, steps=1, watches_optimizer=True).of_rank[0]["updates"]
+    with watched.recording() as recording:
+        (point,) = [one for one in recording.facts["points"] if one["name"] == "Updates"]
+        records = list(recording.records())
+    names = point["parameters"]
+    assert sorted(names) == sorted(whole[0]) and len(names) == 5 + 12 * LAYERS
+    assert [(one.point, one.step, one.pipeline_rank, one.shape) for one in records] == [
+        ("Updates", step, 0, (1, len(names), 11)) for step in (2, 4)
+    ]
+    for record in records:
+        of_stages = {name: row for of in alone.of_rank for name, row in of["updates"][record.step - 1].items()}
+        expected = np.array([of_stages[name] for name in names])
+        assert np.allclose(record.values[0], expected, rtol=1e-5, atol=1e-30), record.step
+
+
 LAYER_4 = {"layer": 4, "path": "mlp", "factor": 1.5, "from": 3}
 PROGRAMS = [
     pytest.param("layers[4].mlp.output *= 1.5", LAYER_4, False, id="the last stage"),
@@ -228,3 +258,45 @@ def test_a_stage_that_loses_its_link_is_a_missing_part(tmp_path: Path) -> None:
     both, one_missing = [True, True], [True, False]
     assert connected[connected.index(both) :][:3] == [both, one_missing, both]
     assert steps == {2, 3, 4, 5}
+
+
+def end_with(fault: dict[str, Any], folder: Path) -> tuple[list[Ended], list[Ended]]:
+    """The ranks of a training with this fault, with and without the tracer."""
+    ended = []
+    for name in ("with", "without"):
+        place = folder / name
+        attach = {"port": 0, "run_dir": str(place / "run"), "record": str(place / "record"), "plan": EVERYTHING}
+        asked = {"steps": 6, "fault": fault, "attach": attach if name == "with" else None}
+        ended.append(Ranks(pipeline_training.train, 2, place, place, asked, env=attach_environment()).wait())
+    return ended[0], ended[1]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize(("how", "code"), [("killed", -9), ("raises", 1)])
+def test_a_stage_that_fails_ends_the_run_as_without_the_tracer(how: str, code: int, rank: int, tmp_path: Path) -> None:
+    watched, alone = end_with({"rank": rank, "how": how}, tmp_path)
+    codes = [one.exit_code for one in watched]
+    assert codes == [one.exit_code for one in alone] and codes[rank] == code and codes[1 - rank] == 1
+    for one in (watched[1 - rank], alone[1 - rank]):  # the schedule's own message between stages tells of the loss
+        assert "trained.run(step, losses)" in one.output and " by peer" in one.output
+    assert ("an error of this stage" in watched[rank].output) == (how == "raises")
+    assert "the tracer is off from step" not in watched[1 - rank].output
+    for with_tracer, without in zip(watched, alone, strict=True):
+        assert with_tracer.seconds < without.seconds + 10
+    with open_recording(next((tmp_path / "with/record").glob("*.ttrec"))) as recording:
+        assert {record.step for record in recording.records()} >= {2, 3}
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("method", ["capture", "begin", "end_forward", "before_step"])
+def test_an_error_of_the_tracer_in_one_stage_does_not_reach_the_training(method: str, rank: int, tmp_path: Path) -> None:
+    watched, alone = end_with({"rank": rank, "how": method}, tmp_path)
+    for with_tracer, without in zip(watched, alone, strict=True):
+        assert with_tracer.exit_code == without.exit_code == 0, with_tracer.output
+        assert with_tracer.result["losses"] == without.result["losses"]
+    assert ": forced" in watched[rank].output
+    if method == "capture":
+        assert "is not traced any more: forced" in watched[rank].output
+        assert all("the tracer is off" not in one.output for one in watched)
+    else:
+        assert all("the tracer is off from step" in one.output for one in watched)

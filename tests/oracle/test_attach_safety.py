@@ -244,6 +244,7 @@ ERRORS = [
     ("", 2, {}, {"placements": {"x": 3}}, "invalid_argument", "3 is not a placement"),
     ("", 2, {"plan": {"entries": [{"point": "none*"}]}}, {}, "invalid_argument", "no place has a name like"),
     ("", 2, {"plan": {"entries": [{"point": "Nowhere"}]}}, {}, "invalid_argument", "Nowhere"),
+    ("", 2, {"files": "/nowhere"}, {"files": None}, "invalid_argument", "there is no folder"),
 ]
 
 

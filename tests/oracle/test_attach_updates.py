@@ -9,23 +9,18 @@ import numpy as np
 import pytest
 import torch
 from attach_scenarios import Options, Training
-from attached_training import batch_of, loss_of
+from attached_training import Plain, batch_of, loss_of
+from expected_updates import step_with_rows
 from forked_ranks import run_ranks
 from torch import Tensor
-from torch.distributed.tensor import DTensor
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from tensor_tracer.attaching.updates import OfStage, names_of
 from test_attach_safety import environment, options, records
 
 pytestmark = pytest.mark.nightly(suite="attach")
 
 PLAN = {"entries": [{"point": "Updates", "every": 2}]}
-
-
-def whole(x: Tensor) -> Tensor:
-    return (x.full_tensor() if isinstance(x, DTensor) else x).detach().double().clone()
-
-
-def rms(x: Tensor) -> Tensor:
-    return x.square().mean().sqrt()
 
 
 def make_optimizer(kind: str, training: Training) -> torch.optim.Optimizer:
@@ -53,21 +48,7 @@ def train(attach: Options, kind: str, wrap: str, optimizer_kind: str) -> tuple[l
 
     def take(loss: Tensor) -> None:
         loss.backward()
-        before = {name: whole(p) for name, p in named.items()}
-        gradients = {name: whole(p.grad) for name, p in named.items() if p.grad is not None}
-        training.optimizer.step()
-        rows = {}
-        for name, p in named.items():
-            w, update = before[name], whole(p) - before[name]
-            g, state = gradients.get(name, torch.zeros_like(w)), training.optimizer.state.get(p, {})
-            row = [torch.tensor(w.numel()), w.norm(), rms(w), g.norm(), rms(g), update.norm(), rms(update),
-                   update.norm() / w.norm()]  # fmt: skip
-            if optimizer_kind == "adamw":
-                first = whole(state["exp_avg"]) if state else torch.zeros_like(w)
-                second_moment = whole(state["exp_avg_sq"]) if state else torch.zeros_like(w)
-                row += [first.norm(), rms(first), second_moment.mean()]
-            rows[name] = [float(number) for number in row]
-        steps.append(rows)
+        steps.append(step_with_rows(training.optimizer, named))
         training.optimizer.zero_grad()
         training.losses.append(float(loss.detach()))
 
@@ -78,6 +59,36 @@ def train(attach: Options, kind: str, wrap: str, optimizer_kind: str) -> tuple[l
         training.run.detach()
     assert not training.optimizer._optimizer_step_pre_hooks, "a hook of the optimizer is left"
     return training.losses, steps, second
+
+
+def train_replicas(attach: Options) -> list[dict[str, list[float]]]:
+    """Two replicas, which get the same batches, of a model on two tensor-parallel ranks; the weights are DTensors of the
+    replica's ranks alone."""
+    import tensor_tracer as tt
+
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    torch.manual_seed(7)
+    model = Plain()
+    shared = {"blocks.*.up": ColwiseParallel(), "blocks.*.down": RowwiseParallel()}
+    parallelize_module(model, mesh["tp"], shared)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=False)
+    run = tt.attach(model, **attach)
+    run.watch_optimizer(optimizer)
+    steps = []
+    for step in range(1, 4):
+        with run.step():
+            loss_of(model, batch_of(step, 0, {"wrap": "tp"}, 0, 1)).backward()
+            steps.append(step_with_rows(optimizer, dict(model.named_parameters())))
+            optimizer.zero_grad()
+    run.detach()
+    return steps
+
+
+def test_weights_of_replicas_count_once(tmp_path: Path) -> None:
+    steps = run_ranks(train_replicas, 4, tmp_path / "on", options(tmp_path, plan=PLAN), env=environment(tmp_path))[0]
+    (record,) = [one for one in records(tmp_path) if one.point == "Updates"]
+    rows = np.array(list(steps[record.step - 1].values()))
+    assert np.allclose(record.values[0], rows, rtol=1e-5, atol=1e-30)
 
 
 CASES = [
@@ -107,3 +118,21 @@ def test_updates_equal_those_of_the_full_parameters(
         with np.errstate(invalid="ignore", divide="ignore"):
             rows = np.array(list(expected.values()))
             assert np.allclose(record.values[0], rows, rtol=1e-5, atol=1e-30, equal_nan=True), record.step
+
+
+STAGES = [
+    pytest.param("h.0 h.1 | h.0", "wte.w h.0.w h.1.w | h.0.w norm.w", "wte.w h.0.w h.1.w h.2.w norm.w", id="counted in the stage"),
+    pytest.param("h.0 h.1 | h.2", "wte.w h.0.w h.1.w | h.2.w norm.w", "wte.w h.0.w h.1.w h.2.w norm.w", id="counted in the model"),
+    pytest.param("a | b", "a.w norm.w | b.w norm.w", "a.w norm.w b.w stage1.norm.w", id="not counted"),
+]  # fmt: skip
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(("layers", "names", "expected"), STAGES)
+def test_names_of_parameters_are_those_of_the_whole_model(layers: str, names: str, expected: str) -> None:
+    """The parts before and after | are those of two stages."""
+    stages = [
+        OfStage(of_layers.split(), dict.fromkeys(of_names.split(), 1))
+        for of_layers, of_names in zip(layers.split("|"), names.split("|"), strict=True)
+    ]
+    assert list(names_of(stages).values()) == expected.split()

@@ -36,8 +36,8 @@ def attach(
     names: str | Mapping[str, str] | None = None, placements: Mapping[str, Any] | None = None,
     tensor_parallel_group: Any = None, tensor_parallel_axis: Sequence[str] = ("tp", "tensor", "tensor_parallel"),
     pipeline_parallel_group: Any = None, record: str | Path | None = None, vectors: str | Path | None = None,
-    first_step: int = 1, run_name: str = "", run_dir: str | Path = "", auth: str = "token", tokenizer: str = "ids",
-    trainer: str = "PyTorch", sinks: Sequence[str | Settings] = (),
+    files: str | Path | None = None, first_step: int = 1, run_name: str = "", run_dir: str | Path = "",
+    auth: str = "token", tokenizer: str = "ids", trainer: str = "PyTorch", sinks: Sequence[str | Settings] = (),
 ) -> AttachedRun:  # fmt: skip
     """Attaches the tracer to a model and serves its page on `port` (0: the next free one; None: no page).
 
@@ -49,17 +49,18 @@ def attach(
     by path: {"layers[n].mlp.gate_proj.output": "Gate"}. `placements`: how tensor-parallel ranks share
     tensors that the tracer does not understand, by a pattern of the module's path and `.output` or `.input`:
     {"model.layers.*.mlp.act.output": Shard(-1)}. `tensor_parallel_group`: the group, if the model's weights are no
-    DTensors. `record`: keep all traced data in this folder. `vectors`: the folder of direction vectors.
-    `tokenizer`: "byte" if ids are bytes; the page then shows text, else numbers. `sinks`: other tools that take the
-    numbers of the run until it is detached, "wandb", "tensorboard", "otlp", or settings of tensor_tracer.sinks.
-    Raises TensorTracerError. Call it after init_process_group and after the model was parallelised, on every rank.
+    DTensors. `record`: keep all traced data in this folder. `vectors`, `files`: the folders of direction vectors and of
+    safetensors files that programs name. `tokenizer`: "byte" if ids are bytes; the page then shows text, else numbers.
+    `sinks`: other tools that take the numbers of the run until it is detached, "wandb", "tensorboard", "otlp", or
+    settings of tensor_tracer.sinks. Raises TensorTracerError. Call it after init_process_group and after the model was parallelised, on every rank.
     """
     check_sinks(sinks)
     prepared = _prepare(model, plan, names, placements, tensor_parallel_axis, first_step)
     parts, axis = prepared.parts, prepared.axis
     whole = nn.ModuleList(part.root for part in parts)
     groups = make_groups(whole, axis, tensor_parallel_group, pipeline_group(parts, pipeline_parallel_group))
-    settings = groups.settings() | {"first_step": first_step, "vectors": str(vectors or "") if groups.rank == 0 else ""}
+    folders = {"vectors": str(vectors or ""), "files": str(files or "")} if groups.rank == 0 else {}
+    settings = groups.settings() | folders | {"first_step": first_step}
     if groups.rank == 0 and (port is not None or record is not None or sinks):
         settings["hub"] = _hub_settings(prepared.extension, port, record, run_name, run_dir, auth)
     native, stages = _start(settings, groups, parts)
@@ -119,6 +120,9 @@ def _start(settings: dict[str, Any], groups: Groups, parts: Sequence[Part]) -> t
     every rank. Collective over all ranks."""
     native, stages, problem = None, {}, None
     try:
+        if (folder := settings.get("files")) and not Path(folder).is_dir():
+            message = f"there is no folder {folder!r}"
+            raise TensorTracerError("invalid_argument", message, "files", "give the folder that holds the files")
         stages = number_parts(parts, groups)
         native = called(torch.classes.tensor_tracer.Run, json.dumps(settings))
     except Exception as error:

@@ -11,15 +11,45 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from tensor_tracer.attaching.names import SCORES, Standard
 from tensor_tracer.attaching.wrappers import local_of
 
-# The places of one call: what they hold, by the name after the module's path. Our own models have the same.
-TEXTS = {
-    "scores": "attention probabilities by head, recomputed from queries and keys, before dropout",
-    "entropy": "entropy in nats of each query's attention, by head",
-    "largest_score": "largest score of each query before the softmax, by head",
-    "first_token_share": "attention of each query to the first token, by head",
-}
+
+@dataclass(frozen=True)
+class Part:
+    """A place that a call has. `compute`: from the scores before the softmax and the probabilities, both [batch, heads,
+    queries, keys]; it gives one number for each head and query, [batch, heads, queries], or with `has_keys` all dims.
+    `standard`: its name in our own models; None: attention.<name of the part>."""
+
+    text: str
+    compute: Callable[[Tensor, Tensor], Tensor]
+    has_keys: bool = False
+    standard: Standard | None = None
+
+
+# The places of one call, by the name after the module's path. A new one needs an entry here and nothing else.
+PARTS = {
+    "scores": Part(
+        "attention probabilities by head, recomputed from queries and keys, before dropout",
+        lambda _logits, probabilities: probabilities, has_keys=True, standard=SCORES,
+    ),
+    "entropy": Part(
+        "entropy in nats of each query's attention, by head",
+        lambda _logits, probabilities: torch.special.entr(probabilities).sum(-1),
+    ),
+    "largest_score": Part(
+        "largest score of each query before the softmax, by head", lambda logits, _probabilities: logits.amax(-1)
+    ),
+    "first_token_share": Part(
+        "attention of each query to the first token, by head", lambda _logits, probabilities: probabilities[..., 0]
+    ),
+}  # fmt: skip
+
+
+def standard_of(layer: int, part: str) -> Standard | None:
+    if part not in PARTS or not layer:
+        return None
+    return PARTS[part].standard or Standard(f"attention.{part}", f"attention.{part}")
 
 
 @dataclass(frozen=True)
@@ -52,7 +82,7 @@ class AttentionCall:
 
     def shape_of(self, part: str) -> tuple[int, ...]:
         batch, heads, queries, _ = self.query.shape
-        return (batch, heads, queries, self.key.shape[2]) if part == "scores" else (batch, queries, heads)
+        return (batch, heads, queries, self.key.shape[2]) if PARTS[part].has_keys else (batch, queries, heads)
 
     def parts(self, wanted: dict[str, int]) -> dict[str, Tensor]:
         """The values of the wanted places for their first rows of the batch."""
@@ -60,13 +90,8 @@ class AttentionCall:
         logits = self._logits(rows)
         is_blind = logits.isneginf().all(-1, keepdim=True)  # fused attention gives such a query zeros
         probabilities = logits.softmax(-1).masked_fill(is_blind, 0.0)
-        made: dict[str, Callable[[], Tensor]] = {
-            "scores": lambda: probabilities,
-            "entropy": lambda: torch.special.entr(probabilities).sum(-1).transpose(1, 2),
-            "largest_score": lambda: logits.amax(-1).transpose(1, 2),
-            "first_token_share": lambda: probabilities[..., 0].transpose(1, 2),
-        }
-        return {part: made[part]()[:count] for part, count in wanted.items()}
+        made = {part: PARTS[part].compute(logits, probabilities)[:count] for part, count in wanted.items()}
+        return {part: one if PARTS[part].has_keys else one.transpose(1, 2) for part, one in made.items()}
 
     def _logits(self, rows: int) -> Tensor:
         query, key = self.query[:rows].to(self.dtype), self.key[:rows].to(self.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from tensor_tracer.attaching.attention import AttentionCall, AttentionWatch
 from tensor_tracer.attaching.head import Head
 from tensor_tracer.attaching.learning import Member, first_tensor, member_of, replaced
 from tensor_tracer.attaching.table import Site, kSequenceFirst
+from tensor_tracer.attaching.weights import WeightEdit, local_weight, parts_like
 from tensor_tracer.attaching.wrappers import (
     differentiable_local, expect_gradient_like, is_wrapped, local_of, wrapped_like,
 )  # fmt: skip
@@ -63,6 +65,8 @@ class SiteHooks:
             site = self._sites[number]
             if site is not None and site.lens_of is not None:
                 self._install_lens(number, site.lens_of)
+            elif site is not None and site.seen.is_weight:
+                self._handles += WeightEdit(site, partial(self._change_weights, number, site)).install()
             elif site is not None and site.seen.is_made:
                 made.setdefault(site.seen.module, {})[site.seen.part] = number
             elif site is not None:
@@ -215,6 +219,23 @@ class SiteHooks:
             return tensor if changed is tensor else changed
         local = differentiable_local(tensor)
         return wrapped_like(self.forward.apply(number, local), tensor)
+
+    def _change_weights(self, number: int, site: Site, weights: list[Tensor]) -> list[Tensor] | None:
+        """What programs make of the weights of a place; None: unchanged."""
+        self._reached.add(number)
+        if self.forward is None or number in self._failed:
+            return None
+        try:
+            local = local_weight(site, weights)
+            changed = self.forward.apply(number, local)
+            return None if changed is local else parts_like(changed, weights)
+        except _StopRecomputationError:  # as below
+            raise
+        except Exception as error:  # no error of ours reaches training
+            self._failed.add(number)
+            message = f"programs do not change {site.at} any more: {error}"
+            self._tell(message) if self._give_up is None else self._give_up(message)
+            return None
 
     def _ask_skip(self, number: int) -> Any:
         def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -109,6 +109,9 @@ class Layouts:
         by_count = Layout(1, source=f"a rank has {tensor.shape[1]} of the {heads} heads") if is_sharded else None
         return self._find(path, tensor, by_count)
 
+    def of_weight(self, path: str, weight: Tensor) -> Layout:
+        return self._find(path, weight, None)
+
     def of_point(self, name: str, placement: str, tensor: Tensor) -> Layout:
         """`placement`: the sharded dim, "replicate", or empty for not known."""
         given = Layout(dim=None if placement == "replicate" else int(placement), source="point") if placement else None

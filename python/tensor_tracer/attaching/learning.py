@@ -15,11 +15,13 @@ from torch.distributed.tensor import DTensor
 from torch.utils.hooks import RemovableHandle
 
 from tensor_tracer.attaching import points
-from tensor_tracer.attaching.attention import TEXTS, AttentionCall, AttentionWatch
+from tensor_tracer.attaching.attention import PARTS, AttentionCall, AttentionWatch
 from tensor_tracer.attaching.layouts import Layout, Layouts, kUnseenGradient
 from tensor_tracer.attaching.wrappers import local_of
 
 _kCompiled = "compiled in place, the module calls no hooks: use torch.compile(module) in the place of the module"
+
+_kPiece = 1 << 22  # bytes that are hashed at once; each takes 24 bytes of memory meanwhile
 
 # The member of a module's output or input: of a tuple, of a mapping; None: the tensor itself.
 Member = int | str | None
@@ -31,9 +33,9 @@ class Seen:
 
     path: str  # of the module
     module: nn.Module
-    part: str  # "input", "output", "point"; of an attention module also a name in attention.TEXTS
+    part: str  # "input", "output", "point", "weight", "bias"; of an attention module also a name in attention.PARTS
     member: Member
-    shape: tuple[int, ...]  # of this rank
+    shape: tuple[int, ...]  # of this rank; of a weight: of the whole
     dtype: torch.dtype
     layout: Layout
     bits: int  # a hash of this rank's numbers; 0: not asked
@@ -46,6 +48,7 @@ class Seen:
     calls: int = 1  # of the module in this forward
     is_compiled: bool = False  # compiled code gave it: programs cannot write it
     is_made: bool = False  # recomputed for the tracer alone; the model passes on no such tensor
+    is_weight: bool = False
 
     @property
     def name(self) -> str:
@@ -165,8 +168,8 @@ class Learner:
             earlier = [seen for seen in self.seen if seen.path == path and seen.is_made]
             for seen in earlier:
                 seen.calls += 1
-            for part in TEXTS if not earlier else ():
-                held = layout if part == "scores" or layout.dim is None else replace(layout, dim=2)
+            for part, one in PARTS.items() if not earlier else ():
+                held = layout if one.has_keys or layout.dim is None else replace(layout, dim=2)
                 self.seen.append(Seen(
                     path, module, part, None, call.shape_of(part), call.dtype, held, bits, is_constant,
                     device=call.query.device, is_made=True,
@@ -308,6 +311,9 @@ def fingerprint(local: Tensor) -> tuple[int, bool]:
     flat = local.detach().contiguous().view(-1)
     if flat.numel() == 0:
         return 0, True
-    words = flat.view(torch.uint8).to(torch.int64)
-    weights = torch.arange(words.numel(), device=words.device) * 0x9E3779B1 % 0x7FFFFFFF + 1
-    return int((words * weights).sum()), bool((flat == flat[0]).all())
+    total, words = 0, flat.view(torch.uint8)
+    for start in range(0, words.numel(), _kPiece):
+        piece = words[start : start + _kPiece].to(torch.int64)
+        at = torch.arange(start, start + piece.numel(), device=piece.device)
+        total += int((piece * (at * 0x9E3779B1 % 0x7FFFFFFF + 1)).sum())
+    return total, bool((flat == flat[0]).all())

@@ -96,6 +96,11 @@ def whole_size(parameter: Tensor, ranks: int) -> int:
     return parameter.numel() * (ranks if is_sharded(parameter) else 1)
 
 
+def fuses_gradients(module: nn.Module) -> bool:
+    """True if a linear layer adds the gradient of its weight to `main_grad` by itself: it needs the parameter."""
+    return bool(getattr(module, "gradient_accumulation_fusion", False) or getattr(module, "fuse_wgrad_accumulation", False))
+
+
 def rule_for(path: str, module: nn.Module, is_output: bool) -> Layout | None:
     """How the ranks share the output or input of a module; None: the class does not say it."""
     found = _find(path, module, is_output)

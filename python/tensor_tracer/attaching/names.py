@@ -26,7 +26,7 @@ _HIDDEN = Standard("HiddenStates", "output", 7)
 _EMBEDDING = Standard("Embedding", "embedding.output")
 _LOGITS = Standard("Logits", "logits")
 _QKV = Standard("QKV", "attention.qkv", 1)
-_SCORES = Standard("RawAttentionScore", "attention.scores", 2)
+SCORES = Standard("RawAttentionScore", "attention.scores", 2)
 _VALUE = Standard("Value", "attention.value", has_heads=True)
 _CONTEXT = Standard("ContextLayer", "attention.context", 3, has_heads=True)
 _ATTENTION_INPUT = Standard("attention.input", "attention.input")
@@ -52,7 +52,7 @@ _TABLES: dict[str, dict[str, Standard]] = {
     },
     "megatron": {
         "input_layernorm.output": _ATTENTION_INPUT, "self_attention.linear_qkv.output": _QKV,
-        "self_attention.core_attention.scale_mask_softmax.output": _SCORES,
+        "self_attention.core_attention.scale_mask_softmax.output": SCORES,
         "self_attention.linear_proj.input": _CONTEXT, "self_attention.output": _ATTENTION,
         "pre_mlp_layernorm.input": _MID, "pre_mlp_layernorm.output": _MLP_INPUT,
         "mlp.linear_fc1.output": _FC1, "mlp.linear_fc2.input": _ACTIVATION, "mlp.output": _MLP,
@@ -67,6 +67,34 @@ _TABLES: dict[str, dict[str, Standard]] = {
 }  # fmt: skip
 
 
+# Modules of a layer, with the names that our own models have for them. Their weights and biases are places.
+_MODULES: dict[str, dict[str, str]] = {
+    "hf": {
+        "input_layernorm": "input_norm", "ln_1": "input_norm", "attn.c_attn": "attention.qkv",
+        "self_attn.o_proj": "attention.proj", "attn.c_proj": "attention.proj",
+        "post_attention_layernorm": "mlp_norm", "ln_2": "mlp_norm",
+        "mlp.c_fc": "mlp.fc1", "mlp.down_proj": "mlp.fc2", "mlp.c_proj": "mlp.fc2",
+    },
+    "megatron": {
+        "input_layernorm": "input_norm", "self_attention.linear_qkv": "attention.qkv",
+        "self_attention.linear_proj": "attention.proj", "pre_mlp_layernorm": "mlp_norm",
+        "mlp.linear_fc1": "mlp.fc1", "mlp.linear_fc2": "mlp.fc2",
+    },
+    "torchtitan": {
+        "attention_norm": "input_norm", "attention.qkv_linear.wqkv": "attention.qkv", "attention.wo": "attention.proj",
+        "ffn_norm": "mlp_norm", "feed_forward.w2": "mlp.fc2",
+    },
+}  # fmt: skip
+# Linear layers that are one matrix in our own models, from top to bottom.
+_JOINED: dict[str, dict[str, tuple[str, ...]]] = {
+    "hf": {
+        "attention.qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+        "mlp.fc1": ("mlp.gate_proj", "mlp.up_proj"),
+    }
+}
+_kWeights = ("weight", "bias")
+
+
 class Names:
     """Names of the places of a model. `given`: the name of a framework, or the user's own names by path."""
 
@@ -76,10 +104,19 @@ class Names:
             if given not in _TABLES:
                 known = ", ".join(_TABLES)
                 raise TensorTracerError("invalid_argument", f"{given!r} is not known", "names", f"give {known} or a mapping")
-            self._standard = _TABLES[given]
+            frameworks = [given]
         else:
+            frameworks = list(_TABLES)
             self._own = dict(given or {})
-            self._standard = {path: standard for table in _TABLES.values() for path, standard in table.items()}
+        self._standard = {path: standard for one in frameworks for path, standard in _TABLES[one].items()}
+        for one in frameworks:
+            for module, own in _MODULES[one].items():
+                for kind in _kWeights:
+                    self._standard[f"{module}.{kind}"] = Standard(f"{own}.{kind}", f"{own}.{kind}")
+        self.joined = {  # paths of weights that are one matrix in our own models, by the path of the matrix
+            f"{own}.{kind}": tuple(f"{module}.{kind}" for module in modules)
+            for one in frameworks for own, modules in _JOINED.get(one, {}).items() for kind in _kWeights
+        }  # fmt: skip
 
     def own(self, path: str) -> str | None:
         """The user's name for a place with this full path."""
@@ -89,17 +126,6 @@ class Names:
         """`paths`: all names of one tensor."""
         found = (self._standard[path] for path in paths if path in self._standard)
         return next((one for one in found if (one is not _FINAL_NORM) == is_in_layer), None)
-
-
-# By the part of an attention module (attention.py).
-_ATTENTION_PARTS = {
-    "scores": _SCORES,
-    **{name: Standard(f"attention.{name}", f"attention.{name}") for name in ("entropy", "largest_score", "first_token_share")},
-}  # fmt: skip
-
-
-def of_attention(layer: int, part: str) -> Standard | None:
-    return _ATTENTION_PARTS.get(part) if layer else None
 
 
 def of_model(layer: int, path: str, is_first_input: bool, is_logits: bool) -> Standard | None:

@@ -61,7 +61,7 @@ class AttachedRun:
         self, parts: Mapping[int, Part], native: Any, groups: Groups, layouts: Layouts, plan: Any,
         names: Names, first_step: int, told: dict[str, str],
     ) -> None:  # fmt: skip
-        self._native, self._groups, self._axis = native, groups, layouts.axis
+        self._native, self._groups, self._layouts = native, groups, layouts
         self._plan, self._names, self._told = plan, names, told
         self._step = first_step - 1  # the last step that has begun
         self._is_in_step = self._has_ended = False
@@ -204,15 +204,14 @@ class AttachedRun:
 
     def watch_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Makes the place Updates: norms of weights, gradients, updates and Adam's moments of each parameter. Before the
-        first step, on every rank. Raises TensorTracerError."""
+        first step, on every rank; with pipeline stages, each rank gives the optimizer of its stages. Raises
+        TensorTracerError."""
         self._require_running()
         if self._step_seen or self._updates is not None:
             message = "the first step has begun" if self._step_seen else "the run watches an optimizer"
             raise TensorTracerError("invalid_state", message, "watch_optimizer", "call it once, right after attach()")
-        if len(self._chunks) > 1 or len(self._groups.pipeline_ranks) > 1:
-            message = "the model has pipeline stages, and Updates is a table of whole models"
-            raise TensorTracerError("invalid_argument", message, "watch_optimizer", "take the call away")
-        self._updates = UpdateWatch(optimizer, self._chunks[0].root, self._groups, self._updates_are_due)
+        roots = {chunk.stage: chunk.root for chunk in self._chunks}
+        self._updates = UpdateWatch(optimizer, roots, self._groups, self._updates_are_due)
 
     def intervene(self, program: str | dict[str, Any], name: str = "program") -> dict[str, Any] | None:
         """Puts a program in force from the next step on. Returns its description, on global rank 0; the calls of
@@ -272,7 +271,7 @@ class AttachedRun:
             table = self._updates.share()
             if table is None:
                 self._warn_once(_kNoUpdate.format(self._step), _kNoUpdate)
-            else:
+            elif self._groups.pipeline_index == 0:
                 self._native.capture_updates(self._step, table)
         self._native.end_step(self._step)
         self._has_report = False
@@ -400,8 +399,7 @@ class AttachedRun:
         """Makes the place table once each rank has run its part of the model in a step. Collective over all ranks."""
         has_run = all(chunk.learned is not None for chunk in self._chunks)
         if all(share(has_run, self._groups.control)):
-            others = [self._updates.row()] if self._updates is not None else []
-            self._use(make_table(self._chunks, self._groups, self._axis, self._names, self._told, others))
+            self._use(make_table(self._chunks, self._groups, self._layouts, self._names, self._told, self._updates))
 
     def _use(self, table: Table) -> None:
         """Traces the places from now on. Collective over all ranks."""
@@ -434,7 +432,7 @@ class AttachedRun:
         """The first plan for the library; empty: the default plan."""
         if self._plan is None:
             return ""
-        names = [(site.name, site.full_path, site.has_gradient) for site in places]
+        names = [(site.name, site.full_path, site.has_gradient) for site in places if not site.seen.is_weight]
         return json.dumps(expand(self._plan, list(dict.fromkeys(names))))
 
     # --- messages ---

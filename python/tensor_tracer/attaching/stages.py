@@ -14,7 +14,7 @@ from tensor_tracer.attaching.agreement import share
 from tensor_tracer.attaching.chunks import Chunk
 from tensor_tracer.attaching.groups import Groups
 from tensor_tracer.attaching.head import Head, with_lenses
-from tensor_tracer.attaching.layouts import TensorAxis
+from tensor_tracer.attaching.layouts import Layouts
 from tensor_tracer.attaching.learning import Learner
 from tensor_tracer.attaching.names import Names
 from tensor_tracer.attaching.table import (
@@ -22,6 +22,8 @@ from tensor_tracer.attaching.table import (
     share_gradient_problems, tokens_row,
 )  # fmt: skip
 from tensor_tracer.attaching.tokens import text_size
+from tensor_tracer.attaching.updates import OfStage, UpdateWatch
+from tensor_tracer.attaching.weights import settle_weights, with_joined, with_weights
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,14 @@ class _Part:
     known: about.Known
     batch: Batch
     has_tokens: bool
-    num_layers: int
+    layers: tuple[str, ...]  # their paths, in order
     vocabulary: int
     micro_batches: int
+    sizes: dict[str, int]  # of parameters that are watched, by name
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.layers)
 
 
 @dataclass(frozen=True)
@@ -51,15 +58,14 @@ class Table:
 
 
 def make_table(
-    chunks: Sequence[Chunk], groups: Groups, axis: TensorAxis, names: Names, told: dict[str, str],
-    others: Sequence[dict[str, Any]],
+    chunks: Sequence[Chunk], groups: Groups, layouts: Layouts, names: Names, told: dict[str, str],
+    updates: UpdateWatch | None,
 ) -> Table:  # fmt: skip
-    """`told`: the names of trainer and tokenizer. `others`: rows of places that no module has. REQUIRES: every chunk has
-    run a forward. Collective over all ranks."""
+    """`told`: the names of trainer and tokenizer. REQUIRES: every chunk has run a forward. Collective over all ranks."""
     ranks = len(groups.tensor_ranks)
     learned = {chunk.stage: (chunk, _learner_of(chunk)) for chunk in chunks}
     parts = groups.gather_stages(
-        {stage: _part_of(chunk, learner, ranks) for stage, (chunk, learner) in learned.items()}
+        {stage: _part_of(chunk, learner, ranks, updates) for stage, (chunk, learner) in learned.items()}
     )
     batch = next((part.batch for part in parts if part.has_tokens), parts[0].batch)
     batch = replace(batch, is_sequence_first=any(part.batch.is_sequence_first for part in parts))
@@ -68,18 +74,20 @@ def make_table(
     warnings: list[str] = []
     for stage, (chunk, learner) in learned.items():
         layers[stage] = find_layers(chunk.root, learner.seen, sum(part.num_layers for part in parts[:stage]))
-        own[stage] = make_sites(learner.seen, layers[stage], batch, ranks, stage)
+        own[stage] = make_sites(with_weights(learner.seen, layouts), layers[stage], batch, ranks, stage)
         seen = [Learned.of(site.seen) for site in own[stage]]
         warnings += settle_layouts(own[stage], groups.gather(seen)) if ranks > 1 else []
+        settle_weights(own[stage])
         warnings += [f"it is not known what the module passes on: {one}" for one in learner.failures]
     sites = _join(own, groups)
-    places = name_sites(sites, names, max(part.vocabulary for part in parts))
-    head = Head.of(places, axis)
+    places = with_joined(name_sites(sites, names, max(part.vocabulary for part in parts)), names.joined)
+    head = Head.of(places, layouts.axis)
     places = with_lenses(places, any(share(head is not None, groups.pipeline)))
     shown = share(batch, groups.control)[0]  # another replica may have batches of another shape
+    others = [updates.row([OfStage(part.layers, part.sizes) for part in parts])] if updates is not None else []
     description = _describe(places, parts, shown, told, others)
     description["facts"]["global_batch_size"] = shown.rows * parts[0].micro_batches * groups.data_size
-    sites += [site for site in places if site.lens_of is not None]
+    sites += [site for site in places if site.lens_of is not None or site.parts]
     return Table(sites, places, layers, batch, head, description, warnings)
 
 
@@ -88,13 +96,14 @@ def _learner_of(chunk: Chunk) -> Learner:
     return chunk.learned
 
 
-def _part_of(chunk: Chunk, learner: Learner, ranks: int) -> _Part:
+def _part_of(chunk: Chunk, learner: Learner, ranks: int, updates: UpdateWatch | None) -> _Part:
     found = find_layers(chunk.root, learner.seen)
     is_sequence_first = megatron.is_sequence_first([chunk.root.get_submodule(path) for path in found])
     batch = replace(_batch_of(learner), is_sequence_first=is_sequence_first)
     known = about.known_of(chunk.root, ranks)
+    sizes = updates.sizes(chunk.stage) if updates is not None else {}
     return _Part(
-        known, batch, learner.tokens is not None, len(found), text_size(chunk.root), max(chunk.micro_batch, 1)
+        known, batch, learner.tokens is not None, tuple(found), text_size(chunk.root), max(chunk.micro_batch, 1), sizes
     )
 
 
@@ -129,7 +138,8 @@ def _describe(
     num_layers, micro_batches = sum(part.num_layers for part in parts), parts[0].micro_batches
     model = _model_of(places, parts, batch)
     head_size = about.head_size(parts[0].known, model)
-    dtype = str(places[0].seen.dtype).removeprefix("torch.") if places else "float32"
+    dtypes = [str(site.seen.dtype).removeprefix("torch.") for site in places if not site.seen.is_weight]
+    dtype = dtypes[0] if dtypes else "float32"
     every_stage = all(part.has_tokens for part in parts) and len(parts) > 1
     taken = {site.path for site in places} | {site.name for site in places}
     sites = [tokens_row(every_stage), *(describe(site, head_size, taken) for site in places), *others]
@@ -138,6 +148,9 @@ def _describe(
         "places": {
             "num_layers": num_layers, "batch": batch.rows, "sequence": batch.tokens, "dtype": dtype,
             "sites": sites,
+            "outer_aliases": {
+                alias: index for index, site in enumerate(places, 1) for alias in site.outer_aliases if alias not in taken
+            },
             "layer_input": names.index("Embedding") if "Embedding" in names else 0,
             "layer_output": names.index("HiddenStates") if "HiddenStates" in names else 0,
         },
@@ -155,6 +168,7 @@ def _describe(
 def _model_of(places: list[Site], parts: list[_Part], batch: Batch) -> dict[str, Any]:
     """The facts of the model."""
     states = [site for site in places if site.name == "HiddenStates"]
-    hidden_size = int(states[0].row["features"]) if states else max((s.row["features"] for s in places), default=1)
+    features = [site.row["features"] for site in states or places if not site.seen.is_weight]
+    hidden_size = int(max(features, default=1))
     num_layers, vocabulary = sum(part.num_layers for part in parts), max(part.vocabulary for part in parts)
     return about.model_facts([part.known for part in parts], num_layers, hidden_size, batch.tokens, vocabulary)

@@ -7,17 +7,17 @@ know: InputTokens, Embedding (the input of the first layer), HiddenStates (the o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from torch import nn
 
 from tensor_tracer.attaching import megatron
-from tensor_tracer.attaching.attention import TEXTS
+from tensor_tracer.attaching.attention import PARTS, standard_of
 from tensor_tracer.attaching.layouts import Layout, kPartialGradient, kUnseenGradient
 from tensor_tracer.attaching.learning import Seen
-from tensor_tracer.attaching.names import Names, Standard, of_attention, of_model
+from tensor_tracer.attaching.names import Names, Standard, of_model
 
 kSame, kSequenceFirst, kFlat = 0, 1, 2
 _kFloats = {"torch.float32", "torch.float64", "torch.bfloat16", "torch.float16"}
@@ -41,6 +41,8 @@ class Site:
     row: dict[str, Any] = field(default_factory=dict)
     standard: Standard | None = None
     lens_of: Site | None = None  # the place whose logit lens it is
+    outer_aliases: list[str] = field(default_factory=list)  # paths outside the layers, also of a place in a layer
+    parts: list[Site] = field(default_factory=list)  # the weights that it joins, from top to bottom
 
     @property
     def at(self) -> str:
@@ -49,7 +51,7 @@ class Site:
 
     @property
     def has_gradient(self) -> bool:
-        return not self.seen.is_made and not self.layout.gradient_problem
+        return not self.seen.is_made and not self.seen.is_weight and not self.layout.gradient_problem
 
     @property
     def full_path(self) -> str:
@@ -118,7 +120,7 @@ def make_sites(
         is_received = site.seen.is_received or (stage > 0 and first_input in names and not site.seen.is_output)
         site.problem = "the pipeline stage before has it" if is_received else _problem_of(site.seen)
         if not site.problem:
-            _shape(site, batch, ranks)
+            _shape_weight(site, ranks) if site.seen.is_weight else _shape(site, batch, ranks)
     return sites
 
 
@@ -142,6 +144,17 @@ def _problem_of(seen: Seen) -> str:
     if str(seen.dtype) not in _kFloats:
         return f"its dtype is {seen.dtype}"
     return ""
+
+
+def _shape_weight(site: Site, ranks: int) -> None:
+    """Sets the row's placement, or the problem."""
+    dim, shape = site.layout.dim, list(site.seen.shape)
+    site.row = {"view": kSame, "dims": [], "weight": shape}
+    if dim is None:
+        return
+    site.row |= {"dim": dim, "segments": [[shape[dim], ranks]]}
+    if shape[dim] % ranks:
+        site.problem = f"the ranks have unequal parts of its dim {dim} of size {shape[dim]}"
 
 
 def _shape(site: Site, batch: Batch, ranks: int) -> None:
@@ -309,10 +322,10 @@ def name_sites(sites: list[Site], names: Names, vocabulary: int) -> list[Site]:
     taken: dict[str, str] = {}
     owners = {(site.layer > 0, path): site.full_path for site in places for path in (*_aliases(site), site.path)}
     for site in places:
-        is_logits = site.is_model_output and site.stage == last and site.row["features"] == vocabulary
+        is_logits = site.is_model_output and site.stage == last and site.row.get("features") == vocabulary
         own = names.own(site.full_path)
         site.standard = (
-            of_attention(site.layer, site.seen.part)
+            standard_of(site.layer, site.seen.part)
             or of_model(site.layer, site.path, site.is_first_input, is_logits)
             or names.standard([site.path, *_aliases(site)], site.layer > 0)
         )
@@ -322,8 +335,23 @@ def name_sites(sites: list[Site], names: Names, vocabulary: int) -> list[Site]:
         if taken.setdefault(wanted, site.full_path) != site.full_path:
             wanted, site.standard = site.path, None
         site.name = wanted
+    _name_head(places, taken)
     _tell_apart(places)
     return places
+
+
+def _name_head(places: Sequence[Site], taken: Collection[str]) -> None:
+    """Names of our own models for the weights and the input of final norm and output layer."""
+    for name, module in (("FinalNorm", "final_norm"), ("Logits", "output_layer")):
+        of = next((site for site in places if site.standard is not None and site.standard.name == name), None)
+        if of is None or not of.seen.is_output:
+            continue
+        for site in places:
+            if site.seen.is_weight and (site.stage, site.seen.path) == (of.stage, of.seen.path):
+                site.standard = Standard(f"{module}.{site.seen.part}", f"{module}.{site.seen.part}")
+                site.name = site.standard.name if site.standard.name not in taken else site.name
+            elif f"{of.seen.path}.input" in (site.seen.name, *site.seen.aliases):
+                site.outer_aliases = [f"{of.seen.path}.input", f"{module}.input"]
 
 
 def _tell_apart(places: Sequence[Site]) -> None:
@@ -341,7 +369,7 @@ def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
     """The site for the library (src/attach/places.h). `taken`: names and paths of all places, which are no other names
     of this one: the tensor may be passed on unchanged in some layers only."""
     is_local = not site.layout.is_known
-    can_write = site.seen.part in ("input", "output", "point")
+    can_write = site.seen.part in ("input", "output", "point") or site.seen.is_weight
     row = site.row | {
         "layer": site.layer,
         "stage": site.stage,
@@ -362,18 +390,21 @@ def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
         aliases = list(dict.fromkeys([*aliases, standard.path]))
         if standard.name == "Embedding":
             row["hidden_state"] = 0
-    return row | {"aliases": [alias for alias in aliases if alias not in taken]}
+    return row | {"aliases": [alias for alias in aliases if alias == site.name or alias not in taken]}
 
 
 def _text_of(site: Site) -> str:
     seen = site.seen
     module = f"{_without_number(site)} ({site.kind})"
+    if seen.is_weight:
+        modules = ", ".join(_without_number(part) for part in site.parts) or module
+        return f"{seen.part} of {modules}, as this forward uses it"
     if seen.part == "point":
         return f"tensor_tracer.point({seen.path!r})" + "; programs cannot write it in compiled code" * seen.is_compiled
     if site.lens_of is not None:
         return f"logit lens: what final norm and output layer give for {site.lens_of.name}; {module}"
     if seen.is_made:
-        return f"{TEXTS[seen.part]}; {module}"
+        return f"{PARTS[seen.part].text}; {module}"
     return f"{'attention probabilities' if seen.part == 'scores' else seen.part} of {module}"
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -23,18 +23,29 @@ _kMoments = ["first_moment_norm", "first_moment_rms", "second_moment_mean"]
 _kWeight, _kGradient, _kUpdate, _kFirst, _kSecond, _kNumSums = range(6)
 
 
+class OfStage(NamedTuple):
+    """What a virtual pipeline stage has. `layers`: the paths of its layers, in order. `sizes`: the number of elements of
+    each full parameter, by its name in the stage."""
+
+    layers: Sequence[str]
+    sizes: Mapping[str, int]
+
+
 class UpdateWatch:
-    """Measures one optimizer's steps. `is_due`: true in the steps that the plan traces, on every rank.
+    """Measures one optimizer's steps. `roots`: this rank's part of the model, by the number of the virtual pipeline
+    stage. `is_due`: true in the steps that the plan traces, on every rank.
 
     In such a step each rank copies its weights and sums over its numbers; share() adds the sums of the ranks.
     Thread: that of the step.
     """
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, root: nn.Module, groups: Groups, is_due: Callable[[], bool]
+        self, optimizer: torch.optim.Optimizer, roots: Mapping[int, nn.Module], groups: Groups, is_due: Callable[[], bool]
     ) -> None:
         self._optimizer, self._groups, self._is_due = optimizer, groups, is_due
-        self._named = _named_parameters(optimizer, root)
+        self._own = _own_parameters(optimizer, roots)
+        self._rows: list[tuple[int, Tensor]] = []  # of this rank's parameters, with their place in the table
+        self._counts = torch.zeros(0, dtype=torch.float64)  # of the elements of all parameters
         self._has_moments = isinstance(
             optimizer, (torch.optim.Adam, torch.optim.AdamW, torch.optim.NAdam, torch.optim.RAdam)
         )
@@ -44,13 +55,24 @@ class UpdateWatch:
             optimizer.register_step_pre_hook(self._before_update), optimizer.register_step_post_hook(self._after_update)
         ]  # fmt: skip
 
-    def row(self) -> dict[str, Any]:
-        """The place for the library (src/attach/places.h)."""
+    def sizes(self, stage: int) -> dict[str, int]:
+        """For OfStage."""
+        ranks = len(self._groups.tensor_ranks)
+        own = {name: one for (of, name), one in self._own.items() if of == stage}
+        return {name: megatron.whole_size(one, ranks) for name, one in own.items()}
+
+    def row(self, stages: Sequence[OfStage]) -> dict[str, Any]:
+        """The place for the library (src/attach/places.h), with the parameters of all stages."""
+        names = names_of(stages)
+        numbers = {key: row for row, key in enumerate(names)}
+        self._rows = [(numbers[key], one) for key, one in self._own.items()]
+        self._counts = torch.tensor([stages[stage].sizes[name] for stage, name in names], dtype=torch.float64)
+        self._sums = self._zeros()
         columns = _kColumns + _kMoments * self._has_moments
         return {
             "layer": 0, "stage": 0, "name": "Updates", "path": "updates", "dtype": "float64", "writable": False, "gradient": False,
             "in_programs": False, "dims": ["step", "parameters", "features"], "features": len(columns),
-            "parameters": list(self._named), "columns": columns,
+            "parameters": list(names.values()), "columns": columns,
             "text": "norms of weights, gradients, updates and Adam's moments, a row for each parameter; once in a step",
         }  # fmt: skip
 
@@ -72,15 +94,15 @@ class UpdateWatch:
 
     def _zeros(self) -> Tensor:
         """A row for each parameter, and one whose first number counts the ranks that have made an update."""
-        return torch.zeros(len(self._named) + 1, _kNumSums, dtype=torch.float64)
+        return torch.zeros(len(self._counts) + 1, _kNumSums, dtype=torch.float64)
 
     @torch.no_grad()
     def _before_update(self, *_: Any) -> None:
         self._before.clear()
-        self._sums.zero_()
+        self._sums = self._zeros()
         if not self._is_due():
             return
-        for row, parameter in enumerate(self._named.values()):
+        for row, parameter in self._rows:
             if parameter.grad is not None:
                 self._add(row, _kGradient, parameter, _like(parameter, parameter.grad))
             self._before.append(local_of(parameter).detach().clone())
@@ -89,7 +111,7 @@ class UpdateWatch:
     def _after_update(self, *_: Any) -> None:
         if not self._before:
             return
-        for row, (parameter, before) in enumerate(zip(self._named.values(), self._before, strict=True)):
+        for (row, parameter), before in zip(self._rows, self._before, strict=True):
             self._add(row, _kWeight, parameter, before)
             self._add(row, _kUpdate, parameter, local_of(parameter).detach().double() - before.double())
             state = self._optimizer.state.get(parameter, {}) if self._has_moments else {}
@@ -108,7 +130,10 @@ class UpdateWatch:
     def _owns(self, parameter: Tensor) -> bool:
         """True if this rank's numbers count: of copies, one does."""
         if isinstance(parameter, DTensor):
-            own = parameter.device_mesh.get_coordinate()
+            mesh = parameter.device_mesh
+            own = mesh.get_coordinate()
+            if self._groups.data_index > 0 and set(mesh.mesh.flatten().tolist()) <= set(self._groups.tensor_ranks):
+                return False  # each data replica has a mesh of its own
             return own is not None and all(
                 at == 0 for at, placement in zip(own, parameter.placements, strict=True) if isinstance(placement, Replicate)
             )
@@ -116,9 +141,7 @@ class UpdateWatch:
         return self._groups.data_index == 0 and (is_first or megatron.is_sharded(parameter))
 
     def _table(self, sums: Tensor) -> Tensor:
-        ranks = len(self._groups.tensor_ranks)
-        sizes = [megatron.whole_size(parameter, ranks) for parameter in self._named.values()]
-        count = torch.tensor(sizes, dtype=torch.float64)
+        count = self._counts
 
         def norm(column: int) -> Tensor:
             return sums[:, column].sqrt()
@@ -142,14 +165,45 @@ def _like(parameter: Tensor, gradient: Tensor) -> Tensor:
     return gradient
 
 
-def _named_parameters(optimizer: Any, root: nn.Module) -> dict[str, Tensor]:
+def _own_parameters(optimizer: Any, roots: Mapping[int, nn.Module]) -> dict[tuple[int, str], Tensor]:
+    """By stage and name. A parameter of two stages belongs to the first."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         message = f"{type(optimizer).__name__} is not a torch.optim.Optimizer"
         remedy = "give the optimizer that changes the model's weights"
         raise TensorTracerError("invalid_argument", message, "watch_optimizer", remedy)
-    changed = {id(one) for group in optimizer.param_groups for one in group["params"]}
-    named: dict[str, Tensor] = {name: one for name, one in root.named_parameters() if id(one) in changed}
-    if not named:
+    left = {id(one) for group in optimizer.param_groups for one in group["params"]}
+    own: dict[tuple[int, str], Tensor] = {}
+    for stage, root in roots.items():
+        named = {name: one for name, one in root.named_parameters() if id(one) in left}
+        left -= {id(one) for one in named.values()}
+        own |= {(stage, name): one for name, one in named.items()}
+    if not own:
         message, remedy = "the optimizer changes no weight of the model", "make the optimizer after the model was wrapped"
         raise TensorTracerError("invalid_argument", message, "watch_optimizer", remedy)
-    return named
+    return own
+
+
+def names_of(stages: Sequence[OfStage]) -> dict[tuple[int, str], str]:
+    """The names in the whole model, by stage and name in the stage. A name that an earlier stage has, gets the number of
+    its stage."""
+    names: dict[tuple[int, str], str] = {}
+    taken: set[str] = set()
+    before = 0
+    for number, stage in enumerate(stages):
+        renamed = _whole_paths(stage.layers, before)
+        for name in stage.sizes:
+            layer = next((path for path in renamed if name.startswith(path + ".")), None)
+            whole = name if layer is None else renamed[layer] + name[len(layer) :]
+            names[number, name] = f"stage{number}.{whole}" if whole in taken else whole
+            taken.add(whole)
+        before += len(stage.layers)
+    return names
+
+
+def _whole_paths(layers: Sequence[str], before: int) -> dict[str, str]:
+    """Paths of layers in the whole model, by their paths in a stage with `before` layers in the stages before it. The
+    layers of a ModuleList count from 0 in their stage; a ModuleDict may have the numbers of the whole model."""
+    parts = [path.rpartition(".") for path in layers]
+    if not all(number.isdigit() for _, _, number in parts) or not parts or int(parts[0][2]) >= before:
+        return {path: path for path in layers}
+    return {"".join(one): f"{one[0]}{one[1]}{int(one[2]) + before}" for one in parts}
