@@ -64,6 +64,8 @@ def test_recomputed_attention_is_that_of_eager_attention(
         assert record.values == pytest.approx(expected_values(run, record), abs=2e-6), record
         seen.add((record.point, record.layer, record.step))
     assert seen == {(point, layer, step) for point in points for layer in (1, 2, 3) for step in (2, 3)}
+    nouns = run.nouns()
+    assert nouns["RawAttentionScore"] == "attention probability" and nouns["HiddenStates"] == "activation"
 
 
 def test_attention_that_a_module_returns_is_not_recomputed(tmp_path: Path) -> None:

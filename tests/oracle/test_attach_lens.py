@@ -39,6 +39,7 @@ def test_a_lens_is_what_norm_and_head_give(model: str, wrap: str, ranks: int, tm
         seen.add((record.point, record.layer, record.step))
     points = [("LogitLensEmbedding", 0), *(("LogitLens", layer) for layer in (1, 2, 3))]
     assert seen == {(*point, step) for point in points for step in (2, 3)}
+    assert {run.nouns()[name] for name in ("Logits", "LogitLens", "LogitLensMid", "LogitLensEmbedding")} == {"logit"}
     check_saved(run)
 
 

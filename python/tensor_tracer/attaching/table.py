@@ -342,6 +342,8 @@ def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
     of this one: the tensor may be passed on unchanged in some layers only."""
     is_local = not site.layout.is_known
     can_write = site.seen.part in ("input", "output", "point")
+    name = site.standard.name if site.standard is not None else ""
+    is_vocabulary = name == "Logits" or site.lens_of is not None
     row = site.row | {
         "layer": site.layer,
         "stage": site.stage,
@@ -353,14 +355,16 @@ def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
         "in_programs": not is_local and can_write,
         "writable": not is_local and can_write and not site.seen.is_compiled,
         "gradient": site.has_gradient,
-        "vocabulary": site.standard is not None and site.standard.name == "Logits" or site.lens_of is not None,
+        "vocabulary": is_vocabulary,
     }
+    if is_vocabulary or name == "RawAttentionScore":
+        row["numbers"] = "logit" if is_vocabulary else "attention probability"
     aliases = _aliases(site)
     if (standard := site.standard) is not None:
         row["flag"] = standard.flag
         row["heads"] = standard.has_heads and head_size > 0 and row["features"] % head_size == 0
         aliases = list(dict.fromkeys([*aliases, standard.path]))
-        if standard.name == "Embedding":
+        if name == "Embedding":
             row["hidden_state"] = 0
     return row | {"aliases": [alias for alias in aliases if alias not in taken]}
 
