@@ -54,6 +54,16 @@ def check_saved(run: Training) -> None:
         assert [float(value) for value in one["values"]] == pytest.approx(expected.reshape(-1), abs=TOLERANCE), one
 
 
+def test_the_loss_at_each_token_is_part_of_the_steps_loss(tmp_path: Path) -> None:
+    topk = {"kind": "topk", "k": 4}
+    run = train(tmp_path, 2, {"entries": [entry("Logits", compressor=topk), entry("InputTokens")]}, model="llama", wrap="tp")
+    records = {(record.point, record.step): record.values for record in run.records()}
+    for step in (2, 3, 4):
+        ids, (loss, target) = records["InputTokens", step][0], np.moveaxis(records["Logits", step][2], -1, 0)[2:]
+        assert np.array_equal(target[:, :-1], ids[:, 1:]) and (target[:, -1] == -1).all()
+        assert np.isnan(loss[:, -1]).all() and loss[:, :-1].mean() == pytest.approx(run.losses[step - 1], rel=1e-5)
+
+
 def test_the_losses_are_those_without_lenses(tmp_path: Path) -> None:
     plan = {"entries": [entry("LogitLens"), entry("LogitLensMid")]}
     watched = train(tmp_path / "watched", plan=plan, model="llama")
