@@ -2,6 +2,7 @@ import { expect, type Locator, type Page, test } from '@playwright/test';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { tokenOfText, tokenText } from '../src/ui/maps/token_text.ts';
+import { ready } from './interventions_support.ts';
 import { torchrun, whileTraining } from './live_attached.ts';
 import { complaintsOf, pauseTheOtherRun } from './live_support.ts';
 import { hoverTile, idle, kNightly, pixels, spotOf, tipValue } from './support.ts';
@@ -161,18 +162,33 @@ async function checkOverview(page: Page, { loss }: Seen): Promise<void> {
 }
 
 async function lookAround(page: Page): Promise<void> {
-  for (const [tab, shown] of [
-    ['model', 'model'],
-    ['plan', 'plan-list'],
-    ['interventions', 'program-text'],
-    ['compare', 'compare-note'],
-    ['prompts', 'prompts'],
-    ['export', 'export-npz'],
-  ]) {
+  const show = async (tab: string, shown: string): Promise<void> => {
     await page.getByTestId(`tab-${tab}`).click();
-    await expect(page.getByTestId(shown).first()).toBeVisible(kPatience);
-    await picture(page, tab);
-  }
+    await expect(page.getByTestId(shown)).toBeVisible(kPatience);
+  };
+  await show('model', 'model');
+  await expect(page.getByTestId('model')).toContainText('RMS of HiddenStates');
+  await picture(page, 'model');
+  await show('plan', 'plan-list');
+  await page.getByTestId('plan-presets').getByText('Statistics of everything').click();
+  await expect(page.getByTestId('plan-bytes')).not.toHaveText('–', kPatience);
+  await picture(page, 'plan');
+  await show('compare', 'compare-note');
+  await picture(page, 'compare');
+}
+
+/** What needs batches of its own is refused, and the page says why. */
+async function checkRefusals(page: Page): Promise<void> {
+  await page.getByTestId('tab-prompts').click();
+  await page.getByTestId('prompt').fill('def f(');
+  await page.getByTestId('run-prompt').click();
+  await expect(page.getByTestId('prompt-refused')).toContainText('another trainer', kPatience);
+  await picture(page, 'prompts');
+  await page.getByTestId('tab-interventions').click();
+  await ready(page, 'layers[2].output = 2 * layers[2].output', 'louder');
+  await page.getByTestId('preview').click();
+  await expect(page.getByTestId('refusal')).toContainText('another trainer', kPatience);
+  await picture(page, 'interventions');
 }
 
 /** The run stands between two steps of the script: what the script and the page have is the same step. */
@@ -224,6 +240,7 @@ test(
       await checkText(page, held);
       await checkOverview(page, held);
       await lookAround(page);
+      await checkRefusals(page);
       await checkControl(page, held.step, seen);
     });
     expect(complaints).toEqual([]);

@@ -8,6 +8,15 @@ import { chooseEntry, kSmoke, openPlan, seriousOf } from './support.ts';
 /** The first point that the plan does not have. */
 const kFirst = 'embedding.word_embeddings.output';
 
+test('the fields of an entry stand side by side', async ({ page, run }) => {
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await visit(page, run);
+  const [rows, tokens] = await Promise.all(
+    ['Rows of entry 1', 'Tokens of entry 1'].map((name) => page.getByLabel(name).boundingBox()),
+  );
+  expect((rows?.x ?? NaN) + (rows?.width ?? NaN)).toBeLessThan(tokens?.x ?? NaN);
+});
+
 test('entries are added, duplicated, moved, removed and switched off', async ({ page, run }) => {
   await visit(page, run);
   const names = page.getByTestId('plan-list').getByRole('button');
