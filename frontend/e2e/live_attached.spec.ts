@@ -182,7 +182,10 @@ async function checkRefusals(page: Page): Promise<void> {
   await page.getByTestId('tab-prompts').click();
   await page.getByTestId('prompt').fill('def f(');
   await page.getByTestId('run-prompt').click();
-  await expect(page.getByTestId('prompt-refused')).toContainText('another trainer', kPatience);
+  await expect(page.getByTestId('prompt-refused')).toContainText(
+    'the trainer of this run cannot run prompts',
+    kPatience,
+  );
   await picture(page, 'prompts');
   await page.getByTestId('tab-interventions').click();
   await ready(page, 'layers[2].output = 2 * layers[2].output', 'louder');
