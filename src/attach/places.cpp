@@ -26,6 +26,7 @@ points::Place place_of(const json& row) {
   place.text = row.at("text");
   place.bias = row.value("bias", "");
   place.numbers = row.value("numbers", place.numbers);
+  place.formula = row.value("formula", "");
   place.dtype = row.at("dtype");
   place.legacy_flag = row.value("flag", 0);
   place.dims = row.at("dims").get<std::vector<std::string>>();

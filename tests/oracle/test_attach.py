@@ -47,10 +47,10 @@ class Training:
         with open_recording(next((self.folder / "record").glob("*.ttrec"))) as recording:
             return list(recording.records())
 
-    def nouns(self) -> dict[str, str]:
-        """What viewers call one number of each place, by its name."""
+    def told(self) -> dict[str, dict[str, Any]]:
+        """What viewers know of each place, by its name."""
         with open_recording(next((self.folder / "record").glob("*.ttrec"))) as recording:
-            return {point["name"]: point["numbers"] for point in recording.facts["points"]}
+            return {point["name"]: point for point in recording.facts["points"]}
 
     def points(self) -> list[dict[str, Any]]:
         return list(json.loads((self.folder / "points0.json").read_text()))

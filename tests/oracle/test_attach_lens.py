@@ -39,7 +39,11 @@ def test_a_lens_is_what_norm_and_head_give(model: str, wrap: str, ranks: int, tm
         seen.add((record.point, record.layer, record.step))
     points = [("LogitLensEmbedding", 0), *(("LogitLens", layer) for layer in (1, 2, 3))]
     assert seen == {(*point, step) for point in points for step in (2, 3)}
-    assert {run.nouns()[name] for name in ("Logits", "LogitLens", "LogitLensMid", "LogitLensEmbedding")} == {"logit"}
+    told = run.told()
+    assert {told[name]["numbers"] for name in ("Logits", "LogitLens", "LogitLensMid", "LogitLensEmbedding")} == {"logit"}
+    assert told["LogitLens"]["formula"] == "output_layer(final_norm(layers[n].output))"
+    assert told["LogitLensEmbedding"]["formula"] == "output_layer(final_norm(embedding.output))"
+    assert "formula" not in told["Logits"]
     check_saved(run)
 
 

@@ -20,6 +20,13 @@ TEXTS = {
     "largest_score": "largest score of each query before the softmax, by head",
     "first_token_share": "attention of each query to the first token, by head",
 }
+# How each is computed.
+FORMULAS = {
+    "scores": "softmax(scale * queries @ keys.T + mask)",
+    "entropy": "-(p * log(p)).sum(-1) of p = layers[n].attention.scores",
+    "largest_score": "(scale * queries @ keys.T + mask).amax(-1)",
+    "first_token_share": "layers[n].attention.scores[..., 0]",
+}
 
 
 @dataclass(frozen=True)

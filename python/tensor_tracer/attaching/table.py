@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from tensor_tracer.attaching import megatron
-from tensor_tracer.attaching.attention import TEXTS
+from tensor_tracer.attaching.attention import FORMULAS, TEXTS
 from tensor_tracer.attaching.layouts import Layout, kPartialGradient, kUnseenGradient
 from tensor_tracer.attaching.learning import Seen
 from tensor_tracer.attaching.names import Names, Standard, of_attention, of_model
@@ -357,6 +357,8 @@ def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
         "gradient": site.has_gradient,
         "vocabulary": is_vocabulary,
     }
+    if site.seen.is_made:
+        row["formula"] = _formula_of(site)
     if is_vocabulary or name == "RawAttentionScore":
         row["numbers"] = "logit" if is_vocabulary else "attention probability"
     aliases = _aliases(site)
@@ -379,6 +381,14 @@ def _text_of(site: Site) -> str:
     if seen.is_made:
         return f"{TEXTS[seen.part]}; {module}"
     return f"{'attention probabilities' if seen.part == 'scores' else seen.part} of {module}"
+
+
+def _formula_of(site: Site) -> str:
+    """How the tracer computes a value that it makes itself."""
+    if (read := site.lens_of) is None:
+        return FORMULAS[site.seen.part]
+    path = read.standard.path if read.standard is not None else read.path
+    return f"output_layer(final_norm({f'layers[n].{path}' if read.layer else path}))"
 
 
 def _without_number(site: Site) -> str:
