@@ -58,7 +58,7 @@ def unpack_packages() -> str:
         line = ["apt-get", "download", *PACKAGES]
         done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            return f"{' '.join(line)}: {done.stderr.strip()}"
+            return f"{' '.join(line)}: {done.stderr.strip().splitlines()[-1]}"
         for package in Path(folder).glob("*.deb"):
             subprocess.run(["dpkg-deb", "-x", package, "root"], cwd=folder, check=True)
         (Path(folder) / "root").rename(UNPACKED)
