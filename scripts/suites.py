@@ -137,7 +137,6 @@ def nightly_suites(reports: Path) -> list[Suite]:
         nightly_pytest("export", 3, reports, e2e, RERUN),
         nightly_pytest("runs", 4, reports, e2e, RERUN),
         nightly_pytest("wheel", 8, reports, e2e, RERUN),
-        nightly_pytest("srun", 4, reports, e2e, RERUN),
         nightly_pytest("meshes", 6, reports, "tests/oracle"),
         nightly_pytest("attach", 12, reports, "tests/oracle"),
         playwright_suite("browser", 14, reports, ROOT / "frontend", "npm", "run", "e2e", "--",

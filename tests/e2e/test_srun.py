@@ -13,7 +13,7 @@ from program import Flags, binary, environment, step_log, tiny_flags, to_argumen
 from slurm_cluster import slurm_cluster, unpack_packages
 from test_program import processes_naming, wait_until
 
-pytestmark = pytest.mark.nightly(suite="srun")
+pytestmark = pytest.mark.nightly(suite="runs")
 
 
 @pytest.fixture(scope="module", autouse=True)
