@@ -3,7 +3,9 @@ interface Window {
   readonly __tt?: {
     idle(): Promise<void>;
     readonly app: {
-      readonly series: { readonly all: readonly { readonly step: number }[] };
+      readonly series: {
+        readonly all: readonly { readonly step: number; readonly loss?: number | null }[];
+      };
       readonly traffic: { readonly problems: number } | null;
       readonly frame: {
         readonly kind: string;

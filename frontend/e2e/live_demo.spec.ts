@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { pauseTheOtherRun } from './live_support.ts';
 import { addressOf, idle, kNightly, spotOf } from './support.ts';
 
 // One session with scripts/demo.sh, from its first line to the replay of its recording, as
@@ -62,14 +63,6 @@ async function zoomAndPin(page: Page, map: Locator): Promise<void> {
   expect(new URL(page.url()).searchParams.get('cols')).toBe('64-128');
   await map.click({ position: await spotOf(map, 4, 20, 24, 64) });
   await expect(page.getByTestId('pin')).toBeVisible();
-}
-
-/** The run of TT_PAGE_URL makes way: it is paused while its page is open. */
-async function pauseTheOtherRun(page: Page): Promise<void> {
-  await page.goto(process.env.TT_PAGE_URL ?? '');
-  await expect(page.getByTestId('pause')).toBeEnabled(kPatience);
-  await page.getByTestId('pause').click();
-  await expect(page.getByTestId('chip')).toHaveAttribute('data-word', 'paused', kPatience);
 }
 
 const kParts = 4;

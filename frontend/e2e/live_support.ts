@@ -7,6 +7,8 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, type Page, test } from '@playwright/test';
 
+const kPatience = { timeout: 120_000 };
+
 /** The JSON that a script of this folder prints: what the Python client reads of the run at the address. */
 export async function readByPython<T>(script: string, address: string): Promise<T> {
   const path = fileURLToPath(new URL(script, import.meta.url));
@@ -36,13 +38,36 @@ export async function startRun(
   const line = ['train', '--run-dir', runDir, ...flags];
   const program = process.env.TT_PROGRAM ?? '';
   const run = spawn(program, line, { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] });
-  const read = (file: string): string => readFileSync(join(folder, runDir, file), 'utf8');
+  return { run, url: await pageOf(join(folder, runDir)) };
+}
+
+/** The address, with its token, of the page of the run in this directory, as soon as its hub serves. */
+export async function pageOf(runDir: string): Promise<string> {
+  const read = (file: string): string => readFileSync(join(runDir, file), 'utf8');
   let url = '';
   await expect(() => {
     const hub = JSON.parse(read('hub.json')) as { readonly url: string };
     url = `${hub.url}#token=${read('token').trim()}`;
   }).toPass({ timeout: 60_000 });
-  return { run, url };
+  return url;
+}
+
+/** The run of TT_PAGE_URL makes way: it is paused while its page is open. */
+export async function pauseTheOtherRun(page: Page): Promise<void> {
+  await page.goto(process.env.TT_PAGE_URL ?? '');
+  await expect(page.getByTestId('pause')).toBeEnabled(kPatience);
+  await page.getByTestId('pause').click();
+  await expect(page.getByTestId('chip')).toHaveAttribute('data-word', 'paused', kPatience);
+}
+
+/** What the browser's console says is wrong with the page. */
+export function complaintsOf(page: Page): readonly string[] {
+  const complaints: string[] = [];
+  page.on('pageerror', (error) => complaints.push(error.message));
+  page.on('console', (said) => {
+    if (said.type() === 'error') complaints.push(said.text());
+  });
+  return complaints;
 }
 
 /** A small run without an end for the tests of a file, in a folder with these files. Its address comes with the first test. */

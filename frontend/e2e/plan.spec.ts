@@ -8,6 +8,25 @@ import { chooseEntry, kSmoke, openPlan, seriousOf } from './support.ts';
 /** The first point that the plan does not have. */
 const kFirst = 'embedding.word_embeddings.output';
 
+test('the fields of an entry stand side by side', async ({ page, run }) => {
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await visit(page, run);
+  const [rows, tokens] = await Promise.all(
+    ['Rows of entry 1', 'Tokens of entry 1'].map((name) => page.getByLabel(name).boundingBox()),
+  );
+  expect((rows?.x ?? NaN) + (rows?.width ?? NaN)).toBeLessThan(tokens?.x ?? NaN);
+});
+
+test('an entry takes one line, also the tenth, and when it is new', async ({ page, run }) => {
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await visit(page, run);
+  await page.getByTestId('plan-presets').getByText('Statistics of everything').click();
+  const numbers = page.getByTestId('plan-list').locator('td.number');
+  await expect(numbers.nth(9)).toHaveText('10');
+  const heights = await numbers.evaluateAll((cells) => cells.map((cell) => cell.clientHeight));
+  expect(heights[9]).toBe(heights[4]);
+});
+
 test('entries are added, duplicated, moved, removed and switched off', async ({ page, run }) => {
   await visit(page, run);
   const names = page.getByTestId('plan-list').getByRole('button');

@@ -18,7 +18,7 @@ MORE_STATISTICS = (
 # The bins of a histogram without a range: floor(log2 |x|) from LOWEST_EXPONENT on.
 LOWEST_EXPONENT, EXPONENT_BINS = -32, 48
 # The first dim of records that have several tables.
-_PARTS = {"topk": ["value", "column"], "stats": ["statistics", "more"]}
+_PARTS = {"topk": ["value", "column"]}
 # The dims of points, as the run's facts name them.
 _DIMS = {"batch": "row", "sequence": "token", "features": "feature", "heads": "head", "keys": "key",
          "ids_positions": "part"}  # fmt: skip
@@ -26,10 +26,8 @@ _DIMS = {"batch": "row", "sequence": "token", "features": "feature", "heads": "h
 
 def dims_of(point: str, compressor: str, ndim: int, facts: RunFacts) -> tuple[str, ...]:
     """The dims of a record: row, token, feature, head, key; "part" tells numbers from columns, or ids from positions."""
-    if compressor == "stats" and ndim == 1:
+    if compressor == "stats":
         return ("feature",)
-    if compressor == "stats" and ndim == 2:
-        return ("part", "feature")
     if compressor == "top_tokens" and ndim == 3:
         return ("unit", "rank", "number")
     if compressor == "topk" and ndim == 4:
@@ -39,7 +37,8 @@ def dims_of(point: str, compressor: str, ndim: int, facts: RunFacts) -> tuple[st
 
 
 def names_of(dim: str, extent: int, point: str, compressor: str, vectors: list[str]) -> list[str]:
-    """The names of the places along a dim; empty where they are just numbered. `vectors`: of a projection."""
+    """The names of the places along a dim; empty where they are just numbered. `vectors`: of a projection. Statistics
+    are in one row: STATISTICS, MORE_STATISTICS, the bins."""
     names: list[str] = []
     if dim == "part":
         names = [*_PARTS.get(compressor, ["id", "position"])]
@@ -47,5 +46,6 @@ def names_of(dim: str, extent: int, point: str, compressor: str, vectors: list[s
     elif dim == "feature" and compressor == "projection":
         names = vectors
     elif dim == "feature" and compressor == "stats":
-        names = [*STATISTICS, *(f"bin {n}" for n in range(extent - len(STATISTICS)))]
+        names = [*STATISTICS, *MORE_STATISTICS]
+        names += [f"bin {n}" for n in range(extent - len(names))]
     return names if len(names) == extent else []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tensor_tracer.columns import FIELDS, Columns
-from tensor_tracer.compressors import dims_of, names_of
+from tensor_tracer.compressors import MORE_STATISTICS, STATISTICS, dims_of, names_of
 from tensor_tracer.errors import missing_package
 from tensor_tracer.facts import RunFacts
 from tensor_tracer.record import Array, Record
@@ -44,6 +44,9 @@ def to_xarray(columns: Columns, facts: RunFacts, texts: TokenTexts) -> xarray.Da
     except ImportError:
         raise missing_package("xarray", "to_xarray") from None
     _refuse_mixed(columns)
+    if columns["compressor"][0] == "stats":
+        rows = [_one_row(own) for own in columns["values"]]
+        columns = columns | {"values": rows, "shape": [own.shape for own in rows]}
     axes = _axes_of(columns, facts)
     values = _filled(columns, axes)
     dims = [*axes.outer, *axes.dims]
@@ -64,6 +67,14 @@ def _refuse_mixed(columns: Columns) -> None:
         if len(different := sorted(set(columns[name]))) > 1:
             told = ", ".join(map(str, different))
             raise ValueError(f"to_xarray: the records differ in {name}: {told}; choose one of them")
+
+
+def _one_row(statistics: Array) -> Array:
+    """The numbers of a `stats` record as names_of() has them. Records of an earlier version have no second row: its
+    numbers are NaN."""
+    rows = statistics.reshape(-1, statistics.shape[-1])
+    more = rows[1, : len(MORE_STATISTICS)] if len(rows) > 1 else np.full(len(MORE_STATISTICS), np.nan, rows.dtype)
+    return np.concatenate([rows[0, : len(STATISTICS)], more, rows[0, len(STATISTICS) :]])
 
 
 def _axes_of(columns: Columns, facts: RunFacts) -> _Axes:

@@ -24,6 +24,11 @@ at::Tensor ids_and_positions(const at::Tensor& tokens) {
   return at::stack({tokens, at::arange(tokens.size(1), tokens.options()).expand_as(tokens)});
 }
 
+// The token that follows each one in its row; -1 after the last one.
+at::Tensor next_tokens(const at::Tensor& tokens) {
+  return at::constant_pad_nd(tokens.narrow(1, 1, tokens.size(1) - 1), {0, 1}, -1);
+}
+
 }  // namespace
 
 Forward::Forward(std::shared_ptr<const Places> places, trace::Tracer& tracer,
@@ -46,9 +51,10 @@ Forward::Forward(std::shared_ptr<const Places> places, trace::Tracer& tracer,
   }
 }
 
-// The first stage alone records the tokens.
+// The first stage alone records the tokens. Targets have to be in the host's memory, and a copy
+// from the device would make the host wait.
 void Forward::take_text(const trace::ForwardScope& scope, const at::Tensor& tokens) {
-  pass_.set_text({tokens, {}});
+  pass_.set_text({tokens, tokens.is_cpu() ? next_tokens(tokens) : at::Tensor()});
   if (!places_->tokens) return;
   const at::Tensor text = ids_and_positions(tokens);
   if (programs_ != nullptr && programs_->acts_at(*places_->tokens))

@@ -25,6 +25,8 @@ points::Place place_of(const json& row) {
   place.path = row.at("path");
   place.text = row.at("text");
   place.bias = row.value("bias", "");
+  place.numbers = row.value("numbers", place.numbers);
+  place.formula = row.value("formula", "");
   place.dtype = row.at("dtype");
   place.legacy_flag = row.value("flag", 0);
   place.dims = row.at("dims").get<std::vector<std::string>>();

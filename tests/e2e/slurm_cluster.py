@@ -1,4 +1,7 @@
-"""A Slurm cluster of one node on this machine's loopback, whose daemons live as long as the block."""
+"""A Slurm cluster of one node on this machine's loopback, whose daemons live as long as the block.
+
+Nothing is installed: the distribution's packages are unpacked into build/slurm.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,16 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-DAEMONS = ("munged", "slurmctld", "slurmd", "srun")
+from hub_harness import REPOSITORY
+
+PACKAGES = ("munge", "slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins")
+UNPACKED = REPOSITORY / "build" / "slurm"
+PROGRAMS = UNPACKED / "usr" / "sbin"
 TASKS = 8  # that the node takes, whatever it has
 
 CONFIGURATION = """ClusterName=tests
@@ -19,6 +27,7 @@ SlurmctldHost={host}(127.0.0.1)
 SlurmUser=root
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge/socket
+PluginDir={plugins}
 SlurmctldPort={control_port}
 SlurmdPort={node_port}
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
@@ -37,16 +46,23 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
 
-def why_not() -> str:
-    """What keeps a cluster from running here; nothing if it can."""
-    missing = [name for name in DAEMONS if find(name) is None]
-    if missing:
-        return f"{', '.join(missing)} missing: apt-get install munge slurmctld slurmd slurm-client"
-    return "" if os.geteuid() == 0 else "slurmd needs root"
-
-
-def find(name: str) -> str | None:
-    return shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+def unpack_packages() -> str:
+    """Once for this checkout. Returns what keeps a cluster from running here; nothing if it can."""
+    missing = [name for name in ("apt-get", "dpkg-deb") if shutil.which(name) is None]
+    if missing or os.geteuid() != 0:
+        return f"{' and '.join(missing)} missing" if missing else "slurmd needs root"
+    if UNPACKED.is_dir():
+        return ""
+    UNPACKED.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=UNPACKED.parent) as folder:
+        line = ["apt-get", "download", *PACKAGES]
+        done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            return f"{' '.join(line)}: {done.stderr.strip().splitlines()[-1]}"
+        for package in Path(folder).glob("*.deb"):
+            subprocess.run(["dpkg-deb", "-x", package, "root"], cwd=folder, check=True)
+        (Path(folder) / "root").rename(UNPACKED)
+    return ""
 
 
 def free_port() -> int:
@@ -57,7 +73,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def slurm_cluster(folder: Path) -> Iterator[dict[str, str]]:
-    """The environment in which srun finds the cluster."""
+    """The environment in which srun finds the cluster. REQUIRES: unpack_packages() has no reason against it."""
     for name in ("munge", "state", "spool"):
         (folder / name).mkdir(parents=True, mode=0o700)
     key = folder / "munge" / "key"
@@ -66,13 +82,19 @@ def slurm_cluster(folder: Path) -> Iterator[dict[str, str]]:
     host = socket.gethostname().split(".")[0]
     ports = {"control_port": free_port(), "node_port": free_port()}
     configuration = folder / "slurm.conf"
-    configuration.write_text(CONFIGURATION.format(host=host, folder=folder, tasks=TASKS, **ports))
+    [plugins] = UNPACKED.glob("usr/lib/*/slurm-wlm")
+    configuration.write_text(
+        CONFIGURATION.format(host=host, folder=folder, tasks=TASKS, plugins=plugins, **ports)
+    )
     munge = [f"--{name}={folder}/munge/{name.split('-')[0]}"
              for name in ("key-file", "socket", "pid-file", "log-file", "seed-file")]
     lines = [["munged", "--foreground", "--force", *munge],
-             ["slurmctld", "-D", "-f", str(configuration)],
-             ["slurmd", "-D", "-f", str(configuration), "-N", host]]
-    environment = os.environ | {"SLURM_CONF": str(configuration)}
+             ["slurmctld-wlm", "-D", "-f", str(configuration)],
+             ["slurmd-wlm", "-D", "-f", str(configuration), "-N", host, "-d", str(PROGRAMS / "slurmstepd-wlm")]]
+    environment = os.environ | {
+        "SLURM_CONF": str(configuration), "LD_LIBRARY_PATH": str(plugins),
+        "PATH": f"{UNPACKED / 'usr' / 'bin'}:{PROGRAMS}:{os.environ['PATH']}",
+    }  # fmt: skip
     with contextlib.ExitStack() as stack:
         for line in lines:
             stack.enter_context(daemon(line, environment, folder))
@@ -84,8 +106,7 @@ def slurm_cluster(folder: Path) -> Iterator[dict[str, str]]:
 @contextlib.contextmanager
 def daemon(line: list[str], environment: dict[str, str], folder: Path) -> Iterator[None]:
     with open(folder / f"{line[0]}.out", "wb") as output:
-        process = subprocess.Popen([find(line[0]) or line[0], *line[1:]], env=environment,
-                                   stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(line, env=environment, stdout=output, stderr=subprocess.STDOUT)
     try:
         yield
     finally:
@@ -101,7 +122,7 @@ def wait_until_idle(environment: dict[str, str], folder: Path) -> None:
     end = time.monotonic() + 30
     state = ""
     while time.monotonic() < end:
-        state = subprocess.run([find("sinfo") or "sinfo", "-h", "-o", "%T"], env=environment,
+        state = subprocess.run(["sinfo", "-h", "-o", "%T"], env=environment,
                                capture_output=True, text=True, check=False).stdout.strip()
         if state == "idle":
             return

@@ -28,6 +28,7 @@ NO_COLLECTOR = "http://127.0.0.1:9"
 
 class Trained(NamedTuple):
     losses: list[float]
+    told: list[str]  # on standard output, but for the losses
     errors: str
 
 
@@ -44,7 +45,8 @@ def start(folder: Path, *given: Any, steps: int = 0, **environment: str) -> subp
 def result_of(process: subprocess.Popen[str]) -> Trained:
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, output + errors
-    return Trained(json.loads(output.splitlines()[-1]), errors)
+    *told, losses = output.splitlines()
+    return Trained(json.loads(losses), told, errors)
 
 
 class Followed(NamedTuple):
@@ -105,6 +107,10 @@ def test_every_tool_has_statistics_at_their_steps(followed: Followed, direction:
     assert len(logged) > 10 and logged == {step: recorded[step] for step in logged}
     place = {"point": "HiddenStates", "layer": 2, "direction": direction, "phase": "train", "name": "std"}
     assert followed.otlp.value("tensor_tracer.stats", **place) in recorded.values()
+
+
+def test_without_a_page_no_address_is_printed(followed: Followed) -> None:
+    assert followed.trained.told == []
 
 
 def commands_with(text: str) -> list[str]:

@@ -207,11 +207,28 @@ def test_projections_of_prompts_have_rows_and_names(recording: Recording) -> Non
     assert array.token_text.values.tolist() == [["b", "", ""], ["y", "\\xc3", "\\xa9"]]
 
 
-def test_statistics_have_names(recording: Recording) -> None:
+def test_statistics_of_an_earlier_version_have_names(recording: Recording) -> None:
     array = recording.records("HiddenStates", compressor="stats").to_xarray()
-    assert array.dims == ("step", "layer", "feature") and array.sizes["feature"] == 58
+    assert array.dims == ("step", "layer", "feature") and array.sizes["feature"] == 66
+    assert np.isnan(array.sel(step=1, layer=2, feature="rms"))
     assert array.sel(step=1, layer=2, feature="norm") == values_of(1, 1, 2)[5]
     assert array.sel(step=1, layer=2, feature="bin 47") == values_of(1, 1, 2)[57]
+
+
+def test_statistics_of_two_rows_have_all_their_names(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "run.ttrec", PLAN)
+    tables = np.random.default_rng(5).normal(size=(3, 2, 58))
+    tables[:, 1, 8:] = np.nan  # the second row has 8 numbers
+    for step, table in enumerate(tables, 1):
+        maker.add("HiddenStates", step, "f64", table, "stats", layer=1, entry=1)
+    records = open_recording(maker.close()).records("HiddenStates", compressor="stats")
+    array = records.to_xarray().sel(layer=1)
+    assert array.dims == ("step", "feature") and array.sizes["feature"] == 66 and not np.isnan(array).any()
+    places = {"std": (0, 2), "norm": (0, 5), "bin 47": (0, 57), "rms": (1, 1), "column_norm_max": (1, 7)}
+    for name, (row, column) in places.items():
+        np.testing.assert_array_equal(array.sel(feature=name), tables[:, row, column])
+        np.testing.assert_array_equal(records.plot(name).lines[0].get_ydata(), tables[:, row, column])
+        matplotlib.pyplot.close("all")
 
 
 def test_attention_and_tokens(recording: Recording) -> None:

@@ -1,4 +1,4 @@
-"""Ranks started by a real srun: a Slurm of its own on loopback, where its daemons are installed."""
+"""Ranks started by a real srun: a Slurm of its own on loopback."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from pathlib import Path
 
 import pytest
 from program import Flags, binary, environment, step_log, tiny_flags, to_arguments, train, write_text
-from slurm_cluster import slurm_cluster, why_not
+from slurm_cluster import slurm_cluster, unpack_packages
 from test_program import processes_naming, wait_until
 
-pytestmark = pytest.mark.skipif(why_not() != "", reason=why_not())
+pytestmark = pytest.mark.nightly(suite="runs")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def packages() -> None:
+    if reason := unpack_packages():
+        pytest.skip(reason)
 
 
 @pytest.fixture(scope="module")

@@ -47,6 +47,11 @@ class Training:
         with open_recording(next((self.folder / "record").glob("*.ttrec"))) as recording:
             return list(recording.records())
 
+    def told(self) -> dict[str, dict[str, Any]]:
+        """What viewers know of each place, by its name."""
+        with open_recording(next((self.folder / "record").glob("*.ttrec"))) as recording:
+            return {point["name"]: point for point in recording.facts["points"]}
+
     def points(self) -> list[dict[str, Any]]:
         return list(json.loads((self.folder / "points0.json").read_text()))
 

@@ -67,6 +67,10 @@ def test_recomputed_attention_is_that_of_eager_attention(
         assert record.values == pytest.approx(expected_values(run, record), abs=2e-6), record
         seen.add((record.point, record.layer, record.step))
     assert seen == {(point, layer, step) for point in points for layer in (1, 2, 3) for step in (2, 3)}
+    told = run.told()
+    assert told["RawAttentionScore"]["numbers"] == "attention probability"
+    assert told["HiddenStates"]["numbers"] == "activation"
+    assert {name for name, place in told.items() if "formula" in place} & {*PARTS, "HiddenStates"} == set(PARTS)
 
 
 def with_one_more_part(attach: dict[str, Any]) -> None:
@@ -96,3 +100,4 @@ def test_attention_that_a_module_returns_is_not_recomputed(tmp_path: Path) -> No
         np.array_equal(record.values, eager_probabilities(run, record).numpy()) for record in records
     )
     assert not any(place["name"] == "attention.entropy" for place in run.points())
+    assert "formula" not in run.told()["RawAttentionScore"]

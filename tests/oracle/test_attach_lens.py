@@ -39,6 +39,11 @@ def test_a_lens_is_what_norm_and_head_give(model: str, wrap: str, ranks: int, tm
         seen.add((record.point, record.layer, record.step))
     points = [("LogitLensEmbedding", 0), *(("LogitLens", layer) for layer in (1, 2, 3))]
     assert seen == {(*point, step) for point in points for step in (2, 3)}
+    told = run.told()
+    assert {told[name]["numbers"] for name in ("Logits", "LogitLens", "LogitLensMid", "LogitLensEmbedding")} == {"logit"}
+    assert told["LogitLens"]["formula"] == "output_layer(final_norm(layers[n].output))"
+    assert told["LogitLensEmbedding"]["formula"] == "output_layer(final_norm(embedding.output))"
+    assert "formula" not in told["Logits"]
     check_saved(run)
 
 
@@ -51,6 +56,16 @@ def check_saved(run: Training) -> None:
         rank = 1 if one["first_row"] else 0
         expected = lens_of(run, one["step"], 2, rank)[:, -1:]
         assert [float(value) for value in one["values"]] == pytest.approx(expected.reshape(-1), abs=TOLERANCE), one
+
+
+def test_the_loss_at_each_token_is_part_of_the_steps_loss(tmp_path: Path) -> None:
+    topk = {"kind": "topk", "k": 4}
+    run = train(tmp_path, 2, {"entries": [entry("Logits", compressor=topk), entry("InputTokens")]}, model="llama", wrap="tp")
+    records = {(record.point, record.step): record.values for record in run.records()}
+    for step in (2, 3, 4):
+        ids, (loss, target) = records["InputTokens", step][0], np.moveaxis(records["Logits", step][2], -1, 0)[2:]
+        assert np.array_equal(target[:, :-1], ids[:, 1:]) and (target[:, -1] == -1).all()
+        assert np.isnan(loss[:, -1]).all() and loss[:, :-1].mean() == pytest.approx(run.losses[step - 1], rel=1e-5)
 
 
 def test_the_losses_are_those_without_lenses(tmp_path: Path) -> None:

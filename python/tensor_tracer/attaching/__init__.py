@@ -69,7 +69,8 @@ def attach(
     run = AttachedRun(stages, native, groups, layouts, prepared.plan, prepared.names, first_step, told)
     run.follow(sinks)
     atexit.register(_finish, run)
-    _print_address(run)
+    if port is not None:
+        _print_address(run)
     return run
 
 

@@ -19,9 +19,10 @@ from tensor_tracer.attaching.wrappers import local_of
 class Part:
     """A place that a call has. `compute`: from the scores before the softmax and the probabilities, both [batch, heads,
     queries, keys]; it gives one number for each head and query, [batch, heads, queries], or with `has_keys` all dims.
-    `standard`: its name in our own models; None: attention.<name of the part>."""
+    `formula`: the same for readers. `standard`: its name in our own models; None: attention.<name of the part>."""
 
     text: str
+    formula: str
     compute: Callable[[Tensor, Tensor], Tensor]
     has_keys: bool = False
     standard: Standard | None = None
@@ -31,17 +32,23 @@ class Part:
 PARTS = {
     "scores": Part(
         "attention probabilities by head, recomputed from queries and keys, before dropout",
+        "softmax(scale * queries @ keys.T + mask)",
         lambda _logits, probabilities: probabilities, has_keys=True, standard=SCORES,
     ),
     "entropy": Part(
         "entropy in nats of each query's attention, by head",
+        "-(p * log(p)).sum(-1) of p = layers[n].attention.scores",
         lambda _logits, probabilities: torch.special.entr(probabilities).sum(-1),
     ),
     "largest_score": Part(
-        "largest score of each query before the softmax, by head", lambda logits, _probabilities: logits.amax(-1)
+        "largest score of each query before the softmax, by head",
+        "(scale * queries @ keys.T + mask).amax(-1)",
+        lambda logits, _probabilities: logits.amax(-1),
     ),
     "first_token_share": Part(
-        "attention of each query to the first token, by head", lambda _logits, probabilities: probabilities[..., 0]
+        "attention of each query to the first token, by head",
+        "layers[n].attention.scores[..., 0]",
+        lambda _logits, probabilities: probabilities[..., 0],
     ),
 }  # fmt: skip
 

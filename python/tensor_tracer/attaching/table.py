@@ -370,6 +370,8 @@ def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
     of this one: the tensor may be passed on unchanged in some layers only."""
     is_local = not site.layout.is_known
     can_write = site.seen.part in ("input", "output", "point") or site.seen.is_weight
+    name = site.standard.name if site.standard is not None else ""
+    is_vocabulary = name == "Logits" or site.lens_of is not None
     row = site.row | {
         "layer": site.layer,
         "stage": site.stage,
@@ -381,14 +383,18 @@ def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
         "in_programs": not is_local and can_write,
         "writable": not is_local and can_write and not site.seen.is_compiled,
         "gradient": site.has_gradient,
-        "vocabulary": site.standard is not None and site.standard.name == "Logits" or site.lens_of is not None,
+        "vocabulary": is_vocabulary,
     }
+    if site.seen.is_made:
+        row["formula"] = _formula_of(site)
+    if is_vocabulary or name == "RawAttentionScore":
+        row["numbers"] = "logit" if is_vocabulary else "attention probability"
     aliases = _aliases(site)
     if (standard := site.standard) is not None:
         row["flag"] = standard.flag
         row["heads"] = standard.has_heads and head_size > 0 and row["features"] % head_size == 0
         aliases = list(dict.fromkeys([*aliases, standard.path]))
-        if standard.name == "Embedding":
+        if name == "Embedding":
             row["hidden_state"] = 0
     return row | {"aliases": [alias for alias in aliases if alias == site.name or alias not in taken]}
 
@@ -406,6 +412,14 @@ def _text_of(site: Site) -> str:
     if seen.is_made:
         return f"{PARTS[seen.part].text}; {module}"
     return f"{'attention probabilities' if seen.part == 'scores' else seen.part} of {module}"
+
+
+def _formula_of(site: Site) -> str:
+    """How the tracer computes a value that it makes itself."""
+    if (read := site.lens_of) is None:
+        return PARTS[site.seen.part].formula
+    path = read.standard.path if read.standard is not None else read.path
+    return f"output_layer(final_norm({f'layers[n].{path}' if read.layer else path}))"
 
 
 def _without_number(site: Site) -> str:

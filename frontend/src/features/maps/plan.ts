@@ -116,6 +116,7 @@ function tilesOf(
 }
 
 function presetsOf(run: PresetRun): readonly Preset[] {
+  const blocks = tilesOf(run, ['QKV', 'MLP1', 'MLP2'], 96, 'bf16');
   return [
     {
       name: 'Overview',
@@ -124,8 +125,8 @@ function presetsOf(run: PresetRun): readonly Preset[] {
     },
     {
       name: 'QKV and MLP',
-      text: 'QKV, MLP1 and MLP2, 96 tiles, bf16',
-      entries: tilesOf(run, ['QKV', 'MLP1', 'MLP2'], 96, 'bf16'),
+      text: `${blocks.map(({ point }) => point).join(', ')}: 96 tiles, bf16`,
+      entries: blocks,
     },
     {
       name: 'Prompts',

@@ -168,6 +168,9 @@ test('what the presets say is what they ask for', () => {
   const seed = named(kLlama, 'QKV and MLP').entries;
   expect(seed.map(({ point }) => point)).toEqual(['QKV', 'MLP1', 'MLP2', 'InputTokens']);
   expect(seed[0]).toMatchObject({ compressor: { kind: 'tile', tiles: 96 }, dtype: 'bf16' });
+  expect(named(kLlama, 'QKV and MLP').text).toBe('QKV, MLP1, MLP2: 96 tiles, bf16');
+  const attached = { ...kLlama, points: kLlama.points.filter(({ name }) => name !== 'QKV') };
+  expect(named(attached, 'QKV and MLP').text).toBe('MLP1, MLP2: 96 tiles, bf16');
   expect(named(kGpt2, 'Statistics of everything').entries).toHaveLength(15);
   const gradients = named(kGpt2, 'Gradients: norms').entries;
   expect(gradients).toHaveLength(14);

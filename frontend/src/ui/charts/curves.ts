@@ -1,6 +1,7 @@
 import { lossesAt, type StepLoss } from '../../core/store/losses';
 import type { LineStyle } from './line_style';
 import { type Columns, debiasedEma } from '../../core/store/series_store';
+import type { StepFacts } from '../../protocol/messages';
 import { lossUnit } from '../quantities';
 
 /** A chart of the run's scalars. */
@@ -47,6 +48,17 @@ export const kCurves: Readonly<Record<CurveName, Curve>> = {
     },
   },
 };
+
+/** The curves of numbers that the run reports; the loss always, and all before the first step. */
+export function reported(
+  names: readonly CurveName[],
+  facts: readonly StepFacts[],
+): readonly CurveName[] {
+  if (facts.length === 0) return names;
+  const isTold = (name: CurveName): boolean =>
+    facts.some((each) => each[kCurves[name].member] !== undefined);
+  return names.filter((name) => name === 'loss' || isTold(name));
+}
 
 /** The unit of a curve. */
 export function unitOf({ column }: Pick<Curve, 'column'>, tokenizer: string): string {
