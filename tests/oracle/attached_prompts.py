@@ -26,6 +26,11 @@ class Letters:
             raise KeyError("!")
         return [ord(letter) - FIRST for letter in text]
 
+    def decode(self, ids: list[int]) -> str:
+        if max(ids) > 26:
+            raise IndexError("no such letter")
+        return "".join(chr(FIRST + one) for one in ids)
+
 
 def kept_of(records: list[Any]) -> list[dict[str, Any]]:
     """What the test looks at, without the connection."""
@@ -157,7 +162,7 @@ def prompted(
             answer["records"] = {side: kept_of(records) for side, records in answer["records"].items()}
         return {
             "off": off, "on": on, "kept": kept.step, "removed": removed.step, "sets": run.facts["prompt_sets"],
-            "default": default,
+            "default": default, "tokenizer": run.facts["tokenizer"],
         }  # fmt: skip
 
     weights: dict[int, dict[str, Tensor]] = {}

@@ -9,7 +9,7 @@ from typing import Any
 import attached_prompts as scenarios
 import pytest
 import torch
-from attached_training import Witness, make_model
+from attached_training import VOCABULARY, Witness, make_model
 from forked_ranks import Ranks, run_ranks
 from test_attach_safety import environment, options, records
 from torch import Tensor
@@ -130,6 +130,8 @@ def test_prompts_equal_a_forward_of_the_same_weights_and_change_no_bit_of_the_lo
         {"name": "prompts", "interval": 2, "prompts": TEXTS, "tokens": [ids_of(text) for text in TEXTS]},
         {"name": "kept", "interval": 2, "prompts": ["hello"], "tokens": [ids_of("hello")], "removed": True},
     ]
+    texts = [LETTERS.decode([number]) if number <= 26 else "" for number in range(VOCABULARY)]
+    assert first["result"]["tokenizer"] == {"kind": "ids", "texts": texts}
     place = tmp_path / "without"
     steps = len(first["losses"])
     alone = run_ranks(scenarios.alone, ranks, place, kind, wrap, dropout, steps, env=environment(place))

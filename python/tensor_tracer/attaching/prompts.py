@@ -18,6 +18,7 @@ from tensor_tracer.attaching.chunks import Chunk
 from tensor_tracer.errors import TensorTracerError
 
 kInterval = 50  # steps, as --monitor-interval of our own trainer
+kMaxTextBytes = 2 << 20  # of the texts of all ids in the run's facts, of which a hub takes 4 MiB
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,19 @@ def problem_of(options: PromptOptions, has_stages: bool, shards_sequence: bool) 
         message = "prompts do not run with sequence parallelism, which divides the tokens of a batch among the ranks"
         return TensorTracerError("not_allowed", message, "prompts", "run without sequence parallelism")
     return None
+
+
+def texts_of(tokenizer: Any, vocabulary: int) -> list[str] | None:
+    """The text of each id, "" where there is none; None: not known, or more than the run's facts can hold."""
+    if not hasattr(tokenizer, "decode"):
+        return None
+    texts = []
+    for number in range(vocabulary):
+        try:
+            texts.append(str(tokenizer.decode([number])))
+        except Exception:  # a model often has more ids than its tokenizer
+            texts.append("")
+    return texts if len(json.dumps(texts, ensure_ascii=False).encode(errors="replace")) <= kMaxTextBytes else None
 
 
 def _encoded(text: str, tokenizer: Any) -> list[int]:

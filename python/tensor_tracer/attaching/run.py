@@ -24,7 +24,7 @@ from tensor_tracer.attaching.names import Names
 from tensor_tracer.attaching.numbers import StageNumbers
 from tensor_tracer.attaching.parts import Part
 from tensor_tracer.attaching.plans import expand
-from tensor_tracer.attaching.prompts import PromptModel, PromptOptions, problem_of
+from tensor_tracer.attaching.prompts import PromptModel, PromptOptions, problem_of, texts_of
 from tensor_tracer.attaching.stages import Table, make_table
 from tensor_tracer.attaching.table import Site
 from tensor_tracer.attaching.updates import UpdateWatch
@@ -422,6 +422,8 @@ class AttachedRun:
         device = next((str(site.seen.device) for site in table.places if site.stage in stages), "cpu")
         self._prompts = self._prompt_model(table)
         description = table.description | {"head": self._head, "device": device, "prompts": self._prompts.settings()}
+        if self._hub:
+            self._tell_texts(description["facts"])
         called(self._native.learn, json.dumps(description), self._agreed_plan(table.places))
         give_up = self._switch_off if len(self._groups.tensor_ranks) > 1 else None
         for chunk in self._chunks:
@@ -432,6 +434,11 @@ class AttachedRun:
         self._native.send_event("state", json.dumps({"phase": "training", "step": self._step}))
         for warning in table.warnings:
             self._warn(warning)
+
+    def _tell_texts(self, facts: dict[str, Any]) -> None:
+        texts = texts_of(self._prompt_options.tokenizer, facts["model"]["vocab_size"])
+        if texts is not None:
+            facts["tokenizer"]["texts"] = texts
 
     def _prompt_model(self, table: Table) -> PromptModel:
         has_stages = len(self._chunks) > 1 or len(self._groups.pipeline_ranks) > 1
