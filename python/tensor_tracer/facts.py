@@ -82,7 +82,10 @@ class RunFacts:
 
     def prompt_lengths(self, number: int) -> list[int]:
         """The tokens of each of its prompts, which records fill up to the longest; empty: not known."""
-        return [len(prompt.encode()) for prompt in self.prompts(number)] if self.has_bytes else []
+        rows = list_of(self._sets[number - 1], "tokens") if 0 < number <= len(self._sets) else []
+        if rows or not self.has_bytes:
+            return [len(row) for row in rows if isinstance(row, list)]
+        return [len(prompt.encode()) for prompt in self.prompts(number)]  # older runs do not tell the tokens
 
     def entries(self, plan: int) -> list[Any]:
         return list_of(self.plans.get(plan), "entries")

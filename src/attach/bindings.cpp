@@ -1,10 +1,12 @@
 #include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/custom_class.h>
 #include <torch/library.h>
 
 #include <optional>
 #include <utility>
 
+#include "src/attach/error.h"
 #include "src/attach/packed.h"
 #include "src/attach/run.h"
 #include "tensor_tracer/trace/device_runtime.h"
@@ -34,11 +36,11 @@ auto with_errors(const Body& body) {
 
 class BoundForward : public torch::CustomClassHolder {
  public:
-  explicit BoundForward(std::unique_ptr<Forward> forward) : forward_(std::move(forward)) {}
+  explicit BoundForward(std::shared_ptr<Forward> forward) : forward_(std::move(forward)) {}
   Forward& operator*() { return *forward_; }
 
  private:
-  std::unique_ptr<Forward> forward_;
+  std::shared_ptr<Forward> forward_;
 };
 
 class BoundRun : public torch::CustomClassHolder {
@@ -68,9 +70,33 @@ std::string hub_of(const RunPointer& run) {
       .dump();
 }
 
+/// The Python side defines both operators. `model`: the number by which it knows the model.
+PromptCalls prompt_calls(std::int64_t model) {
+  const auto find = [](const char* name) {
+    return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
+  };
+  const auto encode =
+      find("tensor_tracer::tokenize").typed<std::string(std::string_view, std::int64_t)>();
+  const auto run =
+      find("tensor_tracer::run_model")
+          .typed<std::string(const ForwardPointer&, const at::Tensor&, std::int64_t)>();
+  const auto tokenize = [=](const std::string& text) -> base::Result<std::vector<std::int64_t>> {
+    const json found = json::parse(encode.call(text, model));
+    if (found.contains("tokens")) return found.at("tokens").get<std::vector<std::int64_t>>();
+    return base::Error{found.at("code"), found.at("message"), found.at("where"),
+                       found.at("remedy")};
+  };
+  return {tokenize, [=](const std::shared_ptr<Forward>& forward, const at::Tensor& tokens) {
+            return run.call(c10::make_intrusive<BoundForward>(forward), tokens, model);
+          }};
+}
+
 void learn(const RunPointer& run, const std::string& description, const std::string& plan) {
-  with_errors(
-      [&] { (**run).learn(json::parse(description), plan.empty() ? json() : json::parse(plan)); });
+  const json about = json::parse(description);
+  with_errors([&] {
+    (**run).learn(about, plan.empty() ? json() : json::parse(plan),
+                  prompt_calls(about.at("prompts").at("model")));
+  });
 }
 
 ForwardPointer begin(const RunPointer& run, const std::vector<std::int64_t>& scope, bool is_eval,
@@ -140,7 +166,12 @@ TORCH_LIBRARY(tensor_tracer, library) {
   library.def("has_cuda_kernels() -> bool", trace::has_cuda_kernels);
   library.def("pack(Tensor numbers, str compressor, Tensor? vector=None) -> Tensor");
   library.def("call_head(Tensor x, int head, str module) -> Tensor");
+  library.def("tokenize(str text, int model) -> str");
   bind_forward(library);
+  library.def(
+      "run_model(__torch__.torch.classes.tensor_tracer.Forward forward, Tensor tokens, int model) "
+      "-> "
+      "str");
   library.class_<BoundRun>("Run")
       .def(torch::init<const std::string&>())
       .def("hub", hub_of)
@@ -149,6 +180,7 @@ TORCH_LIBRARY(tensor_tracer, library) {
            [](const RunPointer& run, std::int64_t step) { return (**run).before_step(step); })
       .def("begin", begin)
       .def("end_step", [](const RunPointer& run, std::int64_t step) { (**run).end_step(step); })
+      .def("take_prompt_news", [](const RunPointer& run) { return (**run).take_prompt_news(); })
       .def("wants_updates", wants_updates)
       .def("capture_updates", capture_updates)
       .def("send_event", send_event)

@@ -33,14 +33,14 @@ at::Tensor next_tokens(const at::Tensor& tokens) {
 
 Forward::Forward(std::shared_ptr<const Places> places, trace::Tracer& tracer,
                  trace::InterventionHooks* hooks, const trace::ForwardScope& scope,
-                 const at::Tensor& tokens, bool has_text)
+                 const trace::PassText& text, bool has_text)
     : places_(std::move(places)),
-      batch_(tokens.size(0)),
-      length_(tokens.size(1)),
+      batch_(text.tokens.size(0)),
+      length_(text.tokens.size(1)),
       pass_(tracer.begin(scope)) {
-  if (hooks != nullptr) programs_ = hooks->begin(scope, tokens);
+  if (hooks != nullptr) programs_ = hooks->begin(scope, text.tokens);
   if (is_idle()) return;
-  if (has_text) take_text(scope, tokens);
+  if (has_text) take_text(scope, text);
   for (std::size_t site = 0; site < places_->sites.size(); ++site) {
     const auto& [place, view, stage] = places_->sites[site];
     if (stage != scope.stage || (places_->tokens && place.index == places_->tokens->index))
@@ -53,13 +53,14 @@ Forward::Forward(std::shared_ptr<const Places> places, trace::Tracer& tracer,
 
 // The first stage alone records the tokens. Targets have to be in the host's memory, and a copy
 // from the device would make the host wait.
-void Forward::take_text(const trace::ForwardScope& scope, const at::Tensor& tokens) {
-  pass_.set_text({tokens, tokens.is_cpu() ? next_tokens(tokens) : at::Tensor()});
+void Forward::take_text(const trace::ForwardScope& scope, const trace::PassText& text) {
+  const bool has_targets = text.targets.defined() || !text.tokens.is_cpu();
+  pass_.set_text({text.tokens, has_targets ? text.targets : next_tokens(text.tokens)});
   if (!places_->tokens) return;
-  const at::Tensor text = ids_and_positions(tokens);
+  const at::Tensor row = ids_and_positions(text.tokens);
   if (programs_ != nullptr && programs_->acts_at(*places_->tokens))
-    programs_->at_point(*places_->tokens, text);
-  if (scope.stage == 0) pass_.capture(*places_->tokens, text);
+    programs_->at_point(*places_->tokens, row);
+  if (scope.stage == 0) pass_.capture(*places_->tokens, row);
 }
 
 bool Forward::acts_at(std::int64_t site) const {

@@ -24,11 +24,11 @@ namespace tt::attach {
 /// the threads of its backward pass.
 class Forward {
  public:
-  /// `hooks` may be null. `tokens`: int64 [batch, sequence]; `has_text`: false if only their shape
-  /// is known. Collective along the tensor axis.
+  /// `hooks` may be null. `text.tokens`: int64 [batch, sequence]; `has_text`: false if only their
+  /// shape is known. Collective along the tensor axis.
   Forward(std::shared_ptr<const Places> places, trace::Tracer& tracer,
           trace::InterventionHooks* hooks, const trace::ForwardScope& scope,
-          const at::Tensor& tokens, bool has_text);
+          const trace::PassText& text, bool has_text);
 
   /// True if nothing wants this pass; then the model needs no hooks in it.
   bool is_idle() const { return !pass_.armed() && programs_ == nullptr; }
@@ -69,7 +69,7 @@ class Forward {
   void end();
 
  private:
-  void take_text(const trace::ForwardScope& scope, const at::Tensor& tokens);
+  void take_text(const trace::ForwardScope& scope, const trace::PassText& text);
   const Site& site_at(std::int64_t site) const {
     return places_->sites.at(static_cast<std::size_t>(site));
   }

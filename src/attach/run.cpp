@@ -3,11 +3,11 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include <algorithm>
 #include <functional>
 #include <string_view>
 #include <vector>
 
+#include "src/attach/error.h"
 #include "tensor_tracer/base/hash.h"
 #include "tensor_tracer/base/overloaded.h"
 #include "tensor_tracer/base/ssh_command.h"
@@ -64,21 +64,25 @@ Run::Run(Settings settings)
 
 Run::~Run() = default;
 
-void Run::learn(const json& description, const json& plan) {
+void Run::learn(const json& description, const json& plan, PromptCalls calls) {
   check_agreement(description.at("places").dump());
   places_ = std::make_shared<const Places>(read_places(description.at("places")));
   set_contexts(description.at("step"));
   hooks_ = intervene::make_engine(program_context_, tensor_group_, control_group_);
   if (const std::int64_t head = description.at("head"); head != 0)
     hooks_->use_modules({call_head(head, "final_norm"), call_head(head, "output_layer")});
+  const at::Device device(description.at("device").get<std::string>());
+  runtime_ = trace::runtime_of(device);
+  prompts_.emplace(description.at("prompts"), std::move(calls), control_group_, places_,
+                   plan_context_, device);
   trace::Plan first = first_plan(plan);
   if (hub_ != nullptr) connect(description.at("facts"), first);
   if (settings_.shape.pipeline > 1) connect_leader();
   tracer_.emplace(plan_context_, trace::TracerIdentity{run_id_, settings_.coordinates},
-                  tracer_group_, sink(),
-                  trace::runtime_of(at::Device(description.at("device").get<std::string>())));
+                  tracer_group_, sink(), runtime_);
   link::HubClient* const hub = hub_ != nullptr ? &hub_->client() : nullptr;
-  control_.emplace(control_group_, hub, hub, *tracer_, hooks_.get(), no_preview);
+  control_.emplace(control_group_, hub, hub, *tracer_, hooks_.get(), no_preview,
+                   prompts_for_control());
   if (control_group_.rank() == 0) control_->begin_with(std::move(first));
 }
 
@@ -127,19 +131,25 @@ void Run::set_contexts(const json& step) {
   program_context_.seed = step.value("seed", std::uint64_t{0});
 }
 
-// A wrong plan is an error on every rank, so that no rank waits for another.
 trace::Plan Run::first_plan(const json& plan) const {
   auto read = read_plan(plan);
-  json failure;
-  if (!read) {
-    const base::Error& error = read.error();
-    failure = {error.code, error.message, error.where, error.remedy};
-  }
-  std::string text = failure.dump();
-  comm::broadcast_text(control_group_, text, 0);
-  failure = json::parse(text);
-  if (!failure.is_null()) throw AttachError({failure[0], failure[1], failure[2], failure[3]});
+  agree(control_group_, read ? base::Status() : read.error());
   return std::move(read).value();
+}
+
+control::PromptControl::Prompts Run::prompts_for_control() {
+  return prompts_->for_control([this](const json& params, const trace::FileContents& contents,
+                                      std::int64_t done) {
+    const auto forward = [this](const control::PromptPass& pass) { return prompts_->run(pass); };
+    return control::run_prompt({forward,
+                                hooks_.get(),
+                                control_group_,
+                                tracer_group_,
+                                {run_id_, settings_.coordinates},
+                                plan_context_,
+                                runtime_},
+                               params, contents, done);
+  });
 }
 
 base::Result<trace::Plan> Run::read_plan(const json& plan) const {
@@ -158,7 +168,7 @@ void Run::connect(json facts, const trace::Plan& plan) {
                    {"data", settings_.shape.data}};
   facts["points"] = places_->table->to_json();
   facts["program_places"] = places_->table->program_places();
-  facts["prompt_sets"] = json::array();
+  facts["prompt_sets"] = prompts_->describe();
   facts["vectors"] = vectors_ != nullptr ? json(vectors_->names()) : json::array();
   facts["plan"] = trace::to_json(plan, plan_context_);
   facts["interventions"] = hooks_->describe(settings_.first_step)["programs"];
@@ -191,27 +201,30 @@ void Run::connect_leader() {
 }
 
 base::Result<json> Run::check(const protocol::TrainerRequest& request) const {
-  return std::visit(base::Overloaded{[&](const protocol::CheckPlan& body) {
-                                       return trace::check_plan(body.plan, plan_context_, {});
-                                     },
-                                     [&](const protocol::CheckProgram& body) {
-                                       return intervene::check_program(body.program,
-                                                                       program_context_);
-                                     },
-                                     [](const auto& other) -> base::Result<json> {
-                                       return protocol::unknown_method(other.kRow.method);
-                                     }},
-                    request);
+  return std::visit(
+      base::Overloaded{[&](const protocol::CheckPlan& body) {
+                         return trace::check_plan(body.plan, plan_context_,
+                                                  {.monitor_interval = prompts_->interval()});
+                       },
+                       [&](const protocol::CheckProgram& body) {
+                         return intervene::check_program(body.program, program_context_);
+                       },
+                       [](const auto& other) -> base::Result<json> {
+                         return protocol::unknown_method(other.kRow.method);
+                       }},
+      request);
 }
 
 bool Run::before_step(std::int64_t step) { return control_->before_step(step); }
 
 std::unique_ptr<Forward> Run::begin(const trace::ForwardScope& scope, const at::Tensor& tokens,
                                     bool has_text) {
-  return std::make_unique<Forward>(places_, *tracer_, hooks_.get(), scope, tokens, has_text);
+  return std::make_unique<Forward>(places_, *tracer_, hooks_.get(), scope,
+                                   trace::PassText{tokens, {}}, has_text);
 }
 
 void Run::end_step(std::int64_t step) {
+  prompts_->run_sets(step, plan_context_.micro_batch_size, *tracer_, hooks_.get());
   tracer_->deliver();
   const auto report = hooks_->report(step);
   const auto saved = hooks_->take_saved();
@@ -252,6 +265,7 @@ void Run::finish(std::int64_t last_step, bool is_collective) {
   if (hub_ != nullptr) hub_->finish();
   control_.reset();
   tracer_.reset();
+  prompts_.reset();
   leader_ = nullptr;
   hooks_ = nullptr;
   hub_ = nullptr;

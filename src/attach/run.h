@@ -6,12 +6,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <stdexcept>
 #include <string>
-#include <utility>
 
 #include "src/attach/forward.h"
 #include "src/attach/places.h"
+#include "src/attach/prompts.h"
 #include "src/attach/settings.h"
 #include "tensor_tracer/checkpoint/tensor_directory.h"
 #include "tensor_tracer/checkpoint/vector_directory.h"
@@ -22,17 +21,6 @@
 #include "tensor_tracer/trace/tracer.h"
 
 namespace tt::attach {
-
-/// An error for the person who wrote the training script.
-class AttachError : public std::runtime_error {
- public:
-  explicit AttachError(base::Error error)
-      : std::runtime_error(to_string(error)), error_(std::move(error)) {}
-  const base::Error& error() const { return error_; }
-
- private:
-  base::Error error_;
-};
 
 /// The tracer of one rank inside somebody else's training. First it only has a hub; learn() gives
 /// it the places of the model, and from then on it traces. Every rank makes the same calls in the
@@ -50,9 +38,9 @@ class Run {
   const link::HubInfo* hub() const { return hub_ ? &hub_->info() : nullptr; }
 
   /// Sets the places, and the facts of the run that the model decides. `description`: the places,
-  /// the device of their tensors, the numbers of a step, the facts; `plan`: on global rank 0 the
-  /// first plan, null: the default plan. Collective over all ranks.
-  void learn(const nlohmann::json& description, const nlohmann::json& plan);
+  /// the device of their tensors, the numbers of a step, the facts, the prompts; `plan`: on global
+  /// rank 0 the first plan, null: the default plan. Collective over all ranks.
+  void learn(const nlohmann::json& description, const nlohmann::json& plan, PromptCalls calls);
   bool has_learned() const { return tracer_.has_value(); }
 
   /// As control::RunControl::before_step(). REQUIRES: has_learned(). Collective over all ranks.
@@ -60,8 +48,10 @@ class Run {
   /// REQUIRES: has_learned(). Arguments as of Forward.
   std::unique_ptr<Forward> begin(const trace::ForwardScope& scope, const at::Tensor& tokens,
                                  bool has_text);
-  /// Sends the reports of programs. Collective over all ranks.
+  /// Runs the monitored prompts and sends the reports of programs. Collective over all ranks.
   void end_step(std::int64_t step);
+  /// As Prompts::take_news(). REQUIRES: has_learned().
+  std::string take_prompt_news() { return prompts_->take_news(); }
   /// True if the plan traces the point Updates in this step. The same on every rank.
   bool wants_updates(std::int64_t step) const;
   /// Sends the record of Updates, [1, parameters, columns] of float64 on the CPU. Collective along
@@ -87,6 +77,7 @@ class Run {
   trace::Plan first_plan(const nlohmann::json& plan) const;
   base::Result<trace::Plan> read_plan(const nlohmann::json& plan) const;
   base::Result<nlohmann::json> check(const protocol::TrainerRequest& request) const;
+  control::PromptControl::Prompts prompts_for_control();
   /// The first tensor rank of data replica 0 of a pipeline stage sends the stage's records.
   bool is_leader() const { return settings_.coordinates.tensor + settings_.coordinates.data == 0; }
   trace::TraceSink* sink() const { return hub_ ? &hub_->client() : leader_.get(); }
@@ -102,6 +93,8 @@ class Run {
   trace::PlanContext plan_context_;
   intervene::Context program_context_;
   std::unique_ptr<trace::InterventionHooks> hooks_;
+  std::shared_ptr<trace::DeviceRuntime> runtime_;  // null: the model is on the CPU
+  std::optional<Prompts> prompts_;
   std::optional<trace::Tracer> tracer_;
   std::optional<control::RunControl> control_;
 };

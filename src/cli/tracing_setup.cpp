@@ -17,11 +17,13 @@ constexpr std::size_t kMaxPlanBytes = std::size_t{16} << 20U;
 
 base::Status read_prompt_sets(const config::TrainConfig& config,
                               std::vector<data::PromptSet>& sets) {
+  const data::PromptReader reader{.seq_length = config.model.seq_length,
+                                  .where = "--monitor-prompts"};
   for (const std::string& path : config.monitor.monitor_prompts) {
-    auto set = data::read_prompts(path, config.model.seq_length);
+    auto set = reader.read_file(path);
     if (!set) return set.error();
     sets.push_back(std::move(set).value());
-    if (auto status = data::check_prompt_sets(sets, "--monitor-prompts"); !status) return status;
+    if (auto status = data::check_prompt_sets(sets, reader.where); !status) return status;
   }
   return {};
 }

@@ -12,8 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kSubject = "the prompt";
-
 // A program names prompt sets in a list with commas, and "*" stands for all of them.
 base::Status check_name(const std::string& name) {
   const bool has_others = std::ranges::any_of(name, [](const char character) {
@@ -28,7 +26,7 @@ base::Status check_name(const std::string& name) {
 // A set that was removed gets its number back.
 std::vector<data::PromptSet> with(std::vector<data::PromptSet> sets, data::PromptSet added) {
   const auto known = std::ranges::find_if(sets, [&added](const data::PromptSet& set) {
-    return set.is_removed && set.name == added.name && set.texts == added.texts;
+    return set.is_removed && set.name == added.name && set.prompts == added.prompts;
   });
   if (known != sets.end())
     known->is_removed = false;
@@ -43,7 +41,7 @@ points::PromptSets::List shapes_of(const std::vector<data::PromptSet>& sets) {
   points::PromptSets::List shapes;
   for (const data::PromptSet& set : sets) {
     shapes.push_back({.name = set.name,
-                      .rows = static_cast<std::int64_t>(set.texts.size()),
+                      .rows = static_cast<std::int64_t>(set.prompts.size()),
                       .tokens = set.longest(),
                       .is_removed = set.is_removed,
                       .shortest = set.shortest()});
@@ -65,38 +63,45 @@ void PromptControl::take_run(std::uint64_t id, const protocol::RunPrompt& reques
     control_source_->refuse(id, {"busy", "another prompt is under way", "", "ask again"});
     return;
   }
-  const data::PromptSet prompt{"", {request.text}};
-  const base::Status status =
-      data::check_prompt(request.text, kSubject, plan_context_.seq_length, "text");
-  if (!status) {
-    control_source_->refuse(id, status.error());
+  const auto prompt = read(request.text);
+  if (!prompt) {
+    control_source_->refuse(id, prompt.error());
     return;
   }
+  const std::int64_t length = prompt.value().length();
   const std::size_t most = trace::KeptRecords::kMaxBytes;
-  json text = request.plan ? *request.plan
-                           : trace::default_prompt_plan(plan_context_, prompt.longest(), most);
-  const auto plan = trace::parse_prompt_plan(text, plan_context_, prompt.longest(), most);
+  json text =
+      request.plan ? *request.plan : trace::default_prompt_plan(plan_context_, length, most);
+  const auto plan = trace::parse_prompt_plan(text, plan_context_, length, most);
   if (!plan) {
     control_source_->refuse(id, plan.error());
     return;
   }
   run_id_ = id;
-  run_params_ = {{"text", request.text}, {"plan", std::move(text)}};
+  run_params_ = {
+      {"text", request.text}, {"tokens", prompt.value().tokens}, {"plan", std::move(text)}};
   run_contents_ = trace::contents_of(plan.value());
+}
+
+base::Result<data::Prompt> PromptControl::read(const std::string& text) const {
+  return data::PromptReader{
+      .tokenize = prompts_.tokenize, .seq_length = plan_context_.seq_length, .where = "text"}
+      .read(text, "the prompt");
 }
 
 base::Result<trace::Plan> PromptControl::keep(const protocol::KeepPrompt& request,
                                               const trace::Plan& plan) {
   base::Status status = check_name(request.name);
-  if (status) status = data::check_prompt(request.text, kSubject, plan_context_.seq_length, "text");
   if (!status) return status.error();
-  std::vector<data::PromptSet> sets = with(*prompts_.sets, {request.name, {request.text}});
+  auto prompt = read(request.text);
+  if (!prompt) return prompt.error();
+  const std::int64_t length = prompt.value().length();
+  auto sets = with(*prompts_.sets, {request.name, {std::move(prompt).value()}});
   status = data::check_prompt_sets(sets, "name");
   if (!status) return status.error();
   const json text = request.plan ? *request.plan
-                                 : trace::default_prompt_plan(
-                                       plan_context_, data::PromptSet{"", {request.text}}.longest(),
-                                       trace::KeptRecords::kMaxBytes);
+                                 : trace::default_prompt_plan(plan_context_, length,
+                                                              trace::KeptRecords::kMaxBytes);
   const auto entries = trace::entries_for(text, request.name);
   if (!entries) return entries.error();
   json whole = trace::to_json(plan, plan_context_);

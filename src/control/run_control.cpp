@@ -12,7 +12,6 @@
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/base/overloaded.h"
 #include "tensor_tracer/comm/collectives.h"
-#include "tensor_tracer/data/tokenizer.h"
 #include "tensor_tracer/protocol/request.h"
 
 namespace tt::control {
@@ -231,11 +230,11 @@ void RunControl::keep_prompt(std::uint64_t id, const protocol::KeepPrompt& reque
   prompts_.notify(next_step);
   nlohmann::json form = put_plan(std::move(plan).value());
   notify_plan(form, next_step);
-  const auto number = tracer_.context().prompt_sets.find(request.name);
+  const std::uint32_t number = tracer_.context().prompt_sets.find(request.name).value();
   control_source_->answer(id, {{"step", next_step},
                                {"ranks", control_.size()},
-                               {"prompt_set", number.value()},
-                               {"tokens", data::tokenize(request.text)},
+                               {"prompt_set", number},
+                               {"tokens", prompts_.set(number).prompts.front().tokens},
                                {"plan", std::move(form)}});
 }
 

@@ -14,12 +14,9 @@
 #include <utility>
 
 #include "tensor_tracer/base/private_file.h"
-#include "tensor_tracer/data/tokenizer.h"
 
 namespace tt::data {
 namespace {
-
-constexpr const char* kFlag = "--monitor-prompts";
 
 // The text in one line of a JSONL file.
 std::optional<std::string> text_of_json(const std::string& line) {
@@ -43,52 +40,98 @@ bool is_utf8(const std::string& text) {
 
 std::size_t count_tokens(const PromptSet& set) {
   return std::transform_reduce(
-      set.texts.begin(), set.texts.end(), std::size_t{0}, std::plus<>(),
-      [](const std::string& text) { return tokenize(text).size(); });
+      set.prompts.begin(), set.prompts.end(), std::size_t{0}, std::plus<>(),
+      [](const Prompt& prompt) { return prompt.tokens.size(); });
 }
 
 }  // namespace
 
 std::int64_t PromptSet::longest() const {
-  std::size_t longest = 0;
-  for (const std::string& text : texts) longest = std::max(longest, tokenize(text).size());
-  return static_cast<std::int64_t>(longest);
+  std::int64_t longest = 0;
+  for (const Prompt& prompt : prompts) longest = std::max(longest, prompt.length());
+  return longest;
 }
 
 std::int64_t PromptSet::shortest() const {
   std::int64_t shortest = longest();
-  for (const std::string& text : texts)
-    shortest = std::min(shortest, static_cast<std::int64_t>(tokenize(text).size()));
+  for (const Prompt& prompt : prompts) shortest = std::min(shortest, prompt.length());
   return shortest;
 }
 
 at::Tensor PromptSet::tokens() const {
   const std::int64_t width = longest();
-  at::Tensor all = at::zeros({static_cast<std::int64_t>(texts.size()), width},
+  at::Tensor all = at::zeros({static_cast<std::int64_t>(prompts.size()), width},
                              at::device(at::kCPU).dtype(at::kLong));
   auto* row = all.mutable_data_ptr<std::int64_t>();
-  for (const std::string& text : texts) {
-    std::ranges::copy(tokenize(text), row);
+  for (const Prompt& prompt : prompts) {
+    std::ranges::copy(prompt.tokens, row);
     row += width;
   }
   return all;
 }
 
-base::Status check_prompt(const std::string& text, const std::string& subject,
-                          std::int64_t seq_length, const std::string& where) {
+at::Tensor PromptSet::targets() const {
+  const at::Tensor all = tokens();
+  at::Tensor next = at::full_like(all, -1);
+  for (std::int64_t row = 0; row < all.size(0); ++row) {
+    const std::int64_t known = prompts[static_cast<std::size_t>(row)].length() - 1;
+    next[row].narrow(0, 0, known).copy_(all[row].narrow(0, 1, known));
+  }
+  return next;
+}
+
+base::Result<Prompt> PromptReader::read(const std::string& text, const std::string& subject) const {
   if (text.empty()) {
     return base::invalid_argument(where, subject + " holds no text",
                                   "write at least one character");
   }
   if (!is_utf8(text)) return base::invalid_argument(where, subject + " is not UTF-8", "use UTF-8");
-  const std::size_t tokens = tokenize(text).size();
-  if (static_cast<std::int64_t>(tokens) > seq_length) {
+  auto tokens = tokenize(text);
+  if (!tokens) return tokens.error();
+  Prompt prompt{text, std::move(tokens).value()};
+  if (prompt.tokens.empty())
+    return base::invalid_argument(where, subject + " has no tokens", "write more");
+  if (prompt.length() > seq_length) {
     return base::invalid_argument(where,
-                                  subject + " has " + std::to_string(tokens) +
-                                      " tokens, --seq-length is " + std::to_string(seq_length),
+                                  subject + " has " + std::to_string(prompt.length()) +
+                                      " tokens, the sequence length is " +
+                                      std::to_string(seq_length),
                                   "shorten it");
   }
-  return {};
+  return prompt;
+}
+
+base::Result<PromptSet> PromptReader::read_file(const std::string& path) const {
+  const std::filesystem::path file(path);
+  auto bytes = base::read_small_file(path, limits.max_file_bytes);
+  if (!bytes) {
+    return base::invalid_argument(where, "\"" + path + "\" " + bytes.error().message,
+                                  "give a file of a few short texts");
+  }
+  PromptSet set;
+  set.name = file.stem().string();
+  const bool is_json = file.extension() == ".jsonl";
+  std::istringstream in(std::move(bytes).value());
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+    const std::string place = "line " + std::to_string(number) + " of \"" + path + "\"";
+    const auto text = is_json ? text_of_json(line) : line;
+    auto prompt = read(text.value_or(""), place);
+    if (!prompt) return prompt.error();
+    set.prompts.push_back(std::move(prompt).value());
+  }
+  if (set.prompts.empty())
+    return base::invalid_argument(where, "\"" + path + "\" holds no prompt",
+                                  "write one on each line");
+  if (set.prompts.size() > limits.max_prompts) {
+    return base::invalid_argument(where,
+                                  "\"" + path + "\" holds " + std::to_string(set.prompts.size()) +
+                                      " prompts, more than " + std::to_string(limits.max_prompts),
+                                  "keep fewer, or make several files");
+  }
+  return set;
 }
 
 base::Status check_prompt_sets(const std::vector<PromptSet>& sets, const std::string& where) {
@@ -125,11 +168,14 @@ base::Status check_prompt_sets(const std::vector<PromptSet>& sets, const std::st
 nlohmann::json describe(const std::vector<PromptSet>& sets, std::int64_t interval) {
   nlohmann::json described = nlohmann::json::array();
   for (const PromptSet& set : sets) {
-    nlohmann::json tokens = nlohmann::json::array();
-    for (const std::string& text : set.texts) tokens.push_back(tokenize(text));
+    nlohmann::json texts = nlohmann::json::array(), tokens = nlohmann::json::array();
+    for (const Prompt& prompt : set.prompts) {
+      texts.push_back(prompt.text);
+      tokens.push_back(prompt.tokens);
+    }
     described.push_back({{"name", set.name},
                          {"interval", interval},
-                         {"prompts", set.texts},
+                         {"prompts", std::move(texts)},
                          {"tokens", std::move(tokens)}});
     if (set.is_removed) described.back()["removed"] = true;
   }
@@ -138,60 +184,22 @@ nlohmann::json describe(const std::vector<PromptSet>& sets, std::int64_t interva
 
 nlohmann::json to_json(const std::vector<PromptSet>& sets) {
   nlohmann::json all = nlohmann::json::array();
-  for (const PromptSet& set : sets) all.push_back({set.name, set.texts, set.is_removed});
+  for (const PromptSet& set : sets) {
+    nlohmann::json prompts = nlohmann::json::array();
+    for (const Prompt& prompt : set.prompts) prompts.push_back({prompt.text, prompt.tokens});
+    all.push_back({set.name, std::move(prompts), set.is_removed});
+  }
   return all;
 }
 
 std::vector<PromptSet> prompt_sets_of(const nlohmann::json& sets) {
   std::vector<PromptSet> all;
-  for (const nlohmann::json& set : sets)
-    all.push_back({set.at(0), set.at(1).get<std::vector<std::string>>(), set.at(2)});
+  for (const nlohmann::json& set : sets) {
+    PromptSet& one = all.emplace_back(PromptSet{set.at(0), {}, set.at(2)});
+    for (const nlohmann::json& prompt : set.at(1))
+      one.prompts.push_back({prompt.at(0), prompt.at(1)});
+  }
   return all;
-}
-
-at::Tensor PromptSet::targets() const {
-  const at::Tensor all = tokens();
-  at::Tensor next = at::full_like(all, -1);
-  for (std::int64_t row = 0; row < all.size(0); ++row) {
-    const std::size_t length = tokenize(texts[static_cast<std::size_t>(row)]).size();
-    const auto known = static_cast<std::int64_t>(length) - 1;
-    next[row].narrow(0, 0, known).copy_(all[row].narrow(0, 1, known));
-  }
-  return next;
-}
-
-base::Result<PromptSet> read_prompts(const std::string& path, std::int64_t seq_length,
-                                     const PromptLimits& limits) {
-  const std::filesystem::path file(path);
-  auto bytes = base::read_small_file(path, limits.max_file_bytes);
-  if (!bytes) {
-    return base::invalid_argument(kFlag, "\"" + path + "\" " + bytes.error().message,
-                                  "give a file of a few short texts");
-  }
-  PromptSet set;
-  set.name = file.stem().string();
-  const bool is_json = file.extension() == ".jsonl";
-  std::istringstream in(std::move(bytes).value());
-  std::string line;
-  for (int number = 1; std::getline(in, line); ++number) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (line.find_first_not_of(" \t") == std::string::npos) continue;
-    const std::string place = "line " + std::to_string(number) + " of \"" + path + "\"";
-    const auto text = is_json ? text_of_json(line) : line;
-    if (auto status = check_prompt(text.value_or(""), place, seq_length, kFlag); !status)
-      return status.error();
-    set.texts.push_back(*text);
-  }
-  if (set.texts.empty())
-    return base::invalid_argument(kFlag, "\"" + path + "\" holds no prompt",
-                                  "write one on each line");
-  if (set.texts.size() > limits.max_prompts) {
-    return base::invalid_argument(kFlag,
-                                  "\"" + path + "\" holds " + std::to_string(set.texts.size()) +
-                                      " prompts, more than " + std::to_string(limits.max_prompts),
-                                  "keep fewer, or make several files");
-  }
-  return set;
 }
 
 }  // namespace tt::data

@@ -2,7 +2,7 @@
 
 namespace tt::data {
 
-std::vector<std::int64_t> tokenize(std::string_view text) {
+base::Result<std::vector<std::int64_t>> bytes_of(const std::string& text) {
   std::vector<std::int64_t> tokens;
   tokens.reserve(text.size());
   for (const char byte : text) tokens.push_back(static_cast<unsigned char>(byte));

@@ -33,10 +33,11 @@ json projection_on_vectors(const PlanContext& context) {
   return {{"kind", "projection"}, {"vectors", std::move(vectors)}};
 }
 
-json plan_of(const Detail& detail, const json& projection, std::int64_t tokens) {
+json plan_of(const Detail& detail, const PlanContext& context, std::int64_t tokens) {
   const std::int64_t first = detail.last > 0 ? std::max<std::int64_t>(tokens - detail.last, 0) : 0;
   json entries = json::array({{{"point", "InputTokens"}}});
   const auto watch = [&](json entry) {
+    if (!context.places->find(entry["point"].get<std::string>())) return;
     if (first > 0) entry["tokens"] = {first, tokens};
     entries.push_back(std::move(entry));
   };
@@ -50,7 +51,8 @@ json plan_of(const Detail& detail, const json& projection, std::int64_t tokens) 
            {"compressor", std::move(compressor)},
            {"dtype", detail.dtype}});
   }
-  if (!projection.is_null()) watch({{"point", "HiddenStates"}, {"compressor", projection}});
+  if (json projection = projection_on_vectors(context); !projection.is_null())
+    watch({{"point", "HiddenStates"}, {"compressor", std::move(projection)}});
   return {{"entries", std::move(entries)}};
 }
 
@@ -63,9 +65,8 @@ std::size_t bytes_of_run(const Plan& plan, const PlanContext& context) {
 }  // namespace
 
 json default_prompt_plan(const PlanContext& context, std::int64_t tokens, std::size_t max_bytes) {
-  const json projection = projection_on_vectors(context);
   for (const Detail& detail : kDetails) {
-    json plan = plan_of(detail, projection, tokens);
+    json plan = plan_of(detail, context, tokens);
     if (parse_prompt_plan(plan, context, tokens, max_bytes)) return plan;
   }
   return {{"entries", {{{"point", "InputTokens"}}}}};

@@ -3,11 +3,9 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "tensor_tracer/comm/collectives.h"
-#include "tensor_tracer/trace/prompt_plan.h"
 
 namespace tt::train {
 
@@ -28,13 +26,12 @@ ForwardRunner::ForwardRunner(const config::TrainConfig& config, const Groups& gr
        [&head = model_.head()](const at::Tensor& x) { return head.output_layer(x); }});
 }
 
-OpenForward ForwardRunner::open(const trace::ForwardScope& scope, const at::Tensor& tokens,
-                                const at::Tensor& targets, trace::Tracer* tracer,
-                                trace::InterventionHooks* hooks) const {
+OpenForward ForwardRunner::open(const trace::ForwardScope& scope, const trace::PassText& text,
+                                trace::Tracer* tracer, trace::InterventionHooks* hooks) const {
   OpenForward forward;
   if (tracer != nullptr) forward.pass = tracer->begin(scope);
-  forward.pass.set_text({tokens, targets});
-  if (hooks != nullptr) forward.interventions = hooks->begin(scope, tokens);
+  forward.pass.set_text(text);
+  if (hooks != nullptr) forward.interventions = hooks->begin(scope, text.tokens);
   return forward;
 }
 
@@ -56,7 +53,7 @@ OpenForward ForwardRunner::forward(const GlobalBatch& of, std::int64_t micro_bat
   const at::AutoGradMode mode(of.has_backward);
   const data::Batch batch = read(of, micro_batch);
   const trace::ForwardScope scope{of.step, micro_batch, batch.first_row, of.phase, 0, of.index};
-  OpenForward forward = open(scope, batch.tokens, batch.labels, tracer, hooks_);
+  OpenForward forward = open(scope, {batch.tokens, batch.labels}, tracer, hooks_);
   forward.loss = model_.loss(batch.tokens, batch.labels, context_of(forward, scope, of.drops));
   forward.pass.end_forward();
   return forward;
@@ -93,37 +90,19 @@ double ForwardRunner::mean_over_replicas(double value) const {
 
 void ForwardRunner::run_prompts(const std::vector<data::PromptSet>& sets, std::int64_t step,
                                 trace::Tracer& tracer) {
-  if (groups_.coordinates.data != 0) return;
-  for (std::size_t set = 0; set < sets.size(); ++set) {
-    if (sets[set].is_removed) continue;
-    const at::Tensor tokens = sets[set].tokens(), targets = sets[set].targets();
-    std::int64_t micro = 0;
-    for (std::int64_t row = 0; row < tokens.size(0); row += micro_batch_size_, ++micro) {
-      const trace::ForwardScope scope{step, micro, row, trace::Phase::kEval,
-                                      static_cast<std::uint32_t>(set) + 1};
-      const std::int64_t rows = std::min(micro_batch_size_, tokens.size(0) - row);
-      const bool is_wanted = pass_over_prompts(scope, tokens.narrow(0, row, rows),
-                                               targets.narrow(0, row, rows), tracer, hooks_);
-      if (!is_wanted) break;
-    }
-  }
+  control::for_each_pass(
+      sets, step, micro_batch_size_,
+      [&](const trace::ForwardScope& scope, const trace::PassText& text) {
+        return run_prompt({scope, text, tracer, hooks_});
+      });
 }
 
-void ForwardRunner::run_prompt(const data::PromptSet& prompt, std::int64_t step,
-                               trace::Tracer& tracer, trace::InterventionHooks* hooks) {
-  if (groups_.coordinates.data != 0) return;
-  const trace::ForwardScope scope{step, 0, 0, trace::Phase::kEval, trace::kTypedPrompt};
-  pass_over_prompts(scope, prompt.tokens(), prompt.targets(), tracer, hooks);
-}
-
-// Returns false if nothing wants the pass; then it does not run.
-bool ForwardRunner::pass_over_prompts(const trace::ForwardScope& scope, const at::Tensor& tokens,
-                                      const at::Tensor& targets, trace::Tracer& tracer,
-                                      trace::InterventionHooks* hooks) const {
+bool ForwardRunner::run_prompt(const control::PromptPass& pass) const {
+  if (groups_.coordinates.data != 0) return false;
   const at::NoGradGuard no_grad;
-  OpenForward forward = open(scope, tokens, targets, &tracer, hooks);
+  OpenForward forward = open(pass.scope, pass.text, &pass.tracer, pass.hooks);
   if (!forward.pass.armed() && forward.interventions == nullptr) return false;
-  model_.logits(tokens, context_of(forward, scope, /*drops=*/false));
+  model_.logits(pass.text.tokens, context_of(forward, pass.scope, /*drops=*/false));
   forward.pass.end_forward();
   forward.pass.finish();
   if (forward.interventions != nullptr) forward.interventions->end();

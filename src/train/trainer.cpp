@@ -9,7 +9,6 @@
 
 #include "src/train/export.h"
 #include "src/train/preview.h"
-#include "src/train/prompt_run.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/comm/collectives.h"
 
@@ -60,9 +59,17 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
            .run =
                [this](const nlohmann::json& params, const trace::FileContents& contents,
                       std::int64_t done) {
-                 return run_prompt(
-                     {runner_, parts_.hooks, parts_.groups, parts_.plan_context, parts_.run_id},
-                     params, contents, done);
+                 const auto forward = [this](const control::PromptPass& pass) -> base::Status {
+                   runner_.run_prompt(pass);
+                   return {};
+                 };
+                 return control::run_prompt({forward,
+                                             parts_.hooks,
+                                             parts_.groups.control,
+                                             parts_.groups.tracer,
+                                             {parts_.run_id, parts_.groups.coordinates},
+                                             parts_.plan_context},
+                                            params, contents, done);
                }},
           parts_.is_told_to_stop) {
   if (!config.export_tensors.empty()) export_steps_ = config::parse_steps(config.export_at).value();

@@ -151,7 +151,7 @@ def test_the_default_plan_shows_maps_attention_and_predictions(viewer: Viewer) -
     ("method", "params", "code", "message"),
     [
         ("prompt.run", {"text": ""}, "invalid_argument", "holds no text"),
-        ("prompt.run", {"text": "é" * 13}, "invalid_argument", "has 26 tokens, --seq-length is 24"),
+        ("prompt.run", {"text": "é" * 13}, "invalid_argument", "has 26 tokens, the sequence length is 24"),
         ("prompt.run", {"text": "a", "plan": {"entries": [{"point": "Nothing"}]}}, "invalid_argument", "unknown point"),
         ("prompt.keep", {"name": "a,b", "text": "a"}, "invalid_argument", "cannot be the name"),
         ("prompt.keep", {"name": "a", "text": "x" * 25}, "invalid_argument", "has 25 tokens"),

@@ -115,6 +115,8 @@ const promptSetSchema = object({
   name: string,
   interval: withDefault(count, 1),
   prompts: withDefault(array(string), []),
+  /** The token ids of each prompt; older runs do not tell them. */
+  tokens: optional(array(array(count))),
   /** The set does not run any more; another set may have the same name. */
   removed: optional(boolean),
 });
@@ -140,7 +142,8 @@ export const runSchema = object({
   micro_batch_size: optional(count),
   global_batch_size: optional(count),
   train_iters: optional(count),
-  tokenizer: optional(object({ kind: string })),
+  /** `texts`: the text of each token id, if the trainer tells them. */
+  tokenizer: optional(object({ kind: string, texts: optional(array(string)) })),
   unigram_entropy: optional(nullable(number)),
   points: array(pointSchema),
   /** The places that programs may name, in the order of the forward pass. Older runs do not tell them. */
@@ -157,6 +160,13 @@ export const runSchema = object({
   interventions: optional(nullable(array(programSchema))),
 });
 export type RunFacts = Infer<typeof runSchema>;
+
+/** How the token ids of a run become text: 'byte', another kind, or the text of each id. */
+export type Tokenizer = string | readonly string[];
+
+export function tokenizerOf(run: Pick<RunFacts, 'tokenizer'> | null): Tokenizer {
+  return run?.tokenizer?.texts ?? run?.tokenizer?.kind ?? 'byte';
+}
 
 /** The prompt sets that a plan may name. */
 export function activePrompts(run: Pick<RunFacts, 'prompt_sets'>): RunFacts['prompt_sets'] {

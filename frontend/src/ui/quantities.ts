@@ -1,7 +1,7 @@
 import { formatRange } from '../base/format';
 import { compressorOfCode } from '../core/registry/registry';
 import type { Recorded } from '../core/registry/feature';
-import { type CompressorFacts } from '../protocol/messages';
+import { type CompressorFacts, type Tokenizer } from '../protocol/messages';
 
 // The quantities of the page's numbers, in the words of its legends, titles and files.
 
@@ -25,6 +25,6 @@ export function tileColumns(width: number, tiles: number, first: number, last = 
   return formatRange(startOf(first), startOf(last + 1) - 1);
 }
 
-export function lossUnit(tokenizer: string): string {
+export function lossUnit(tokenizer: Tokenizer): string {
   return tokenizer === 'byte' ? 'nats/byte' : 'nats/token';
 }

@@ -33,6 +33,7 @@ class PromptControl {
     std::vector<data::PromptSet>* sets = nullptr;
     std::int64_t interval = 1;  // steps from one pass over the sets to the next
     Run run = {};
+    data::Tokenizer tokenize = data::bytes_of;  // for global rank 0
   };
 
   /// Arguments as in RunControl. `plan_context` checks plans, and its prompt sets follow `prompts`.
@@ -50,6 +51,7 @@ class PromptControl {
   /// Rank 0: removes a prompt set. Returns `plan` without the entries for the set. After an error
   /// nothing has changed. REQUIRES: is_on().
   base::Result<trace::Plan> remove(const std::string& name, trace::Plan plan);
+  const data::PromptSet& set(std::uint32_t number) const { return prompts_.sets->at(number - 1); }
   /// Rank 0: tells the viewers the prompt sets of the run from `next_step` on.
   void notify(std::int64_t next_step) const;
 
@@ -66,6 +68,7 @@ class PromptControl {
   void run(std::int64_t next_step);
 
  private:
+  base::Result<data::Prompt> read(const std::string& text) const;
   void put(std::vector<data::PromptSet> sets);
 
   comm::ProcessGroup control_;

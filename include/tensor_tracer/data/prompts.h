@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tensor_tracer/base/result.h"
+#include "tensor_tracer/data/tokenizer.h"
 
 namespace tt::data {
 
@@ -24,10 +25,18 @@ inline constexpr std::size_t kMaxPromptSets = 31;
 inline constexpr std::size_t kMaxNumberedSets = 1024;                   // with the removed sets
 inline constexpr std::size_t kMaxPromptTokens = std::size_t{1} << 18U;  // with the removed sets
 
-/// Texts that are monitored during a run.
+struct Prompt {
+  std::string text;
+  std::vector<std::int64_t> tokens;
+
+  bool operator==(const Prompt&) const = default;
+  auto length() const { return static_cast<std::int64_t>(tokens.size()); }
+};
+
+/// Prompts that are monitored during a run.
 struct PromptSet {
   std::string name;  // from a file: of the file, without folder and extension
-  std::vector<std::string> texts;
+  std::vector<Prompt> prompts;
   bool is_removed = false;  // no longer monitored; its number stays taken
 
   /// int64 [prompts, longest]: the tokens of each text, then zeros. Attention is causal, so the
@@ -40,16 +49,21 @@ struct PromptSet {
   std::int64_t shortest() const;
 };
 
-/// Checks one prompt: not empty, UTF-8, at most `seq_length` tokens. The error's message begins
-/// with `subject`.
-base::Status check_prompt(const std::string& text, const std::string& subject,
-                          std::int64_t seq_length, const std::string& where);
+/// Turns texts into prompts.
+struct PromptReader {
+  Tokenizer tokenize = bytes_of;
+  std::int64_t seq_length = 1;  // the largest number of tokens of a prompt
+  std::string where;            // the option or parameter that errors name
+  PromptLimits limits = {};
 
-/// Reads prompts from a file, one per line. In a .jsonl file each line is a JSON object with the
-/// text under "prompt" or "text", or a JSON string. Empty lines are ignored. Errors name the file
-/// and the line: no text, not UTF-8, longer than `seq_length` tokens.
-base::Result<PromptSet> read_prompts(const std::string& path, std::int64_t seq_length,
-                                     const PromptLimits& limits = {});
+  /// Error: no text, not UTF-8, too many tokens, or that of the tokenizer. Its message begins with
+  /// `subject`.
+  base::Result<Prompt> read(const std::string& text, const std::string& subject) const;
+  /// Reads prompts from a file, one per line. In a .jsonl file each line is a JSON object with the
+  /// text under "prompt" or "text", or a JSON string. Empty lines are ignored. Errors name the file
+  /// and the line.
+  base::Result<PromptSet> read_file(const std::string& path) const;
+};
 
 /// Checks the names of all sets of a run, and the limits above.
 base::Status check_prompt_sets(const std::vector<PromptSet>& sets, const std::string& where);

@@ -15,8 +15,8 @@ namespace tt::trace {
 inline constexpr std::uint32_t kTypedPrompt = 0xFFFF'FFFF;
 
 /// The plan for a prompt of `tokens` tokens: input tokens, the largest logits and those of the
-/// logit lens, hidden states, attention probabilities, and projections on the run's vectors. It is
-/// as detailed as `max_bytes` of records allow.
+/// logit lens, hidden states, attention probabilities, and projections on the run's vectors, as far
+/// as the model has these points. It is as detailed as `max_bytes` of records allow.
 nlohmann::json default_prompt_plan(const PlanContext& context, std::int64_t tokens,
                                    std::size_t max_bytes);
 

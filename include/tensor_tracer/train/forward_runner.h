@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tensor_tracer/config/train_config.h"
+#include "tensor_tracer/control/prompt_run.h"
 #include "tensor_tracer/data/batches.h"
 #include "tensor_tracer/data/prompts.h"
 #include "tensor_tracer/model/gpt.h"
@@ -57,10 +58,9 @@ class ForwardRunner {
   void run_prompts(const std::vector<data::PromptSet>& sets, std::int64_t step,
                    trace::Tracer& tracer);
 
-  /// Runs one prompt on data replica 0 as the prompt set trace::kTypedPrompt. `hooks`: the programs
-  /// that act; null: no program acts.
-  void run_prompt(const data::PromptSet& prompt, std::int64_t step, trace::Tracer& tracer,
-                  trace::InterventionHooks* hooks);
+  /// Runs one pass over prompts on data replica 0. Returns false if nothing wants the pass; then it
+  /// does not run.
+  bool run_prompt(const control::PromptPass& pass) const;
 
   /// The forward of one micro-batch. mean_loss() runs micro-batches one after another; a pipeline
   /// schedule may have several open.
@@ -70,12 +70,8 @@ class ForwardRunner {
 
  private:
   data::Batch read(const GlobalBatch& of, std::int64_t micro_batch);
-  OpenForward open(const trace::ForwardScope& scope, const at::Tensor& tokens,
-                   const at::Tensor& targets, trace::Tracer* tracer,
-                   trace::InterventionHooks* hooks) const;
-  bool pass_over_prompts(const trace::ForwardScope& scope, const at::Tensor& tokens,
-                         const at::Tensor& targets, trace::Tracer& tracer,
-                         trace::InterventionHooks* hooks) const;
+  OpenForward open(const trace::ForwardScope& scope, const trace::PassText& text,
+                   trace::Tracer* tracer, trace::InterventionHooks* hooks) const;
   nn::ForwardContext context_of(OpenForward& forward, const trace::ForwardScope& scope,
                                 bool drops) const;
 

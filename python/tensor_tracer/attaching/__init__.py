@@ -24,6 +24,7 @@ from tensor_tracer.attaching.layouts import Layouts, TensorAxis, check_overrides
 from tensor_tracer.attaching.names import Names
 from tensor_tracer.attaching.parts import Part, find_parts, number_parts, pipeline_group
 from tensor_tracer.attaching.points import point
+from tensor_tracer.attaching.prompts import PromptOptions, kInterval
 from tensor_tracer.attaching.run import AttachedRun, RunStopped, is_attached
 from tensor_tracer.errors import TensorTracerError
 from tensor_tracer.sinks.settings import Settings, check_sinks
@@ -37,7 +38,8 @@ def attach(
     tensor_parallel_group: Any = None, tensor_parallel_axis: Sequence[str] = ("tp", "tensor", "tensor_parallel"),
     pipeline_parallel_group: Any = None, record: str | Path | None = None, vectors: str | Path | None = None,
     files: str | Path | None = None, first_step: int = 1, run_name: str = "", run_dir: str | Path = "",
-    auth: str = "token", tokenizer: str = "ids", trainer: str = "PyTorch", sinks: Sequence[str | Settings] = (),
+    auth: str = "token", tokenizer: Any = "ids", prompts: str | Path | Sequence[str] | None = None,
+    prompt_interval: int = kInterval, trainer: str = "PyTorch", sinks: Sequence[str | Settings] = (),
 ) -> AttachedRun:  # fmt: skip
     """Attaches the tracer to a model and serves its page on `port` (0: the next free one; None: no page).
 
@@ -50,12 +52,16 @@ def attach(
     tensors that the tracer does not understand, by a pattern of the module's path and `.output` or `.input`:
     {"model.layers.*.mlp.act.output": Shard(-1)}. `tensor_parallel_group`: the group, if the model's weights are no
     DTensors. `record`: keep all traced data in this folder. `vectors`, `files`: the folders of direction vectors and of
-    safetensors files that programs name. `tokenizer`: "byte" if ids are bytes; the page then shows text, else numbers.
+    safetensors files that programs name.
+    `tokenizer`: turns prompts into ids: "byte" if ids are bytes, or an object with `encode` such as one of Transformers;
+    "ids": no prompts. `prompts`: texts, or a file of them, that run through the model every `prompt_interval` steps.
     `sinks`: other tools that take the numbers of the run until it is detached, "wandb", "tensorboard", "otlp", or
-    settings of tensor_tracer.sinks. Raises TensorTracerError. Call it after init_process_group and after the model was parallelised, on every rank.
+    settings of tensor_tracer.sinks.
+    Raises TensorTracerError. Call it after init_process_group and after the model was parallelised, on every rank.
     """
     check_sinks(sinks)
-    prepared = _prepare(model, plan, names, placements, tensor_parallel_axis, first_step)
+    texts = prompts, prompt_interval, tokenizer
+    prepared = _prepare(model, plan, names, placements, tensor_parallel_axis, first_step, texts)
     parts, axis = prepared.parts, prepared.axis
     whole = nn.ModuleList(part.root for part in parts)
     groups = make_groups(whole, axis, tensor_parallel_group, pipeline_group(parts, pipeline_parallel_group))
@@ -65,8 +71,8 @@ def attach(
         settings["hub"] = _hub_settings(prepared.extension, port, record, run_name, run_dir, auth)
     native, stages = _start(settings, groups, parts)
     layouts = Layouts(len(groups.tensor_ranks), prepared.overrides, axis, [megatron.rule_for, torchtitan.rule_for])
-    told = {"trainer": trainer, "tokenizer": tokenizer}
-    run = AttachedRun(stages, native, groups, layouts, prepared.plan, prepared.names, first_step, told)
+    asked = prepared.plan, prepared.names, first_step, trainer, prepared.prompts
+    run = AttachedRun(stages, native, groups, layouts, *asked)
     run.follow(sinks)
     atexit.register(_finish, run)
     if port is not None:
@@ -84,16 +90,17 @@ class _Prepared:
     plan: Any
     names: Names
     extension: Extension
+    prompts: PromptOptions
 
 
 def _prepare(
-    model: Any, plan: Any, names: Any, placements: Any, axis: Sequence[str], first_step: int
+    model: Any, plan: Any, names: Any, placements: Any, axis: Sequence[str], first_step: int, prompts: tuple[Any, int, Any]
 ) -> _Prepared:  # fmt: skip
     """Raises on every rank if one of them has a problem or other arguments. Collective over all ranks."""
     every_rank = world()
     prepared, problem = None, None
     try:
-        prepared = _check(model, plan, names, placements, axis)
+        prepared = _check(model, plan, names, placements, axis, PromptOptions.of(*prompts))
     except Exception as error:  # the other ranks must not wait for this one
         problem = error
     agree(problem, every_rank, {
@@ -104,7 +111,9 @@ def _prepare(
     return prepared
 
 
-def _check(model: Any, plan: Any, names: Any, placements: Any, axis: Sequence[str]) -> _Prepared:
+def _check(
+    model: Any, plan: Any, names: Any, placements: Any, axis: Sequence[str], prompts: PromptOptions
+) -> _Prepared:  # fmt: skip
     parts = _find_parts(model)
     # Rank 0 alone reads plans: the others may have no such file.
     text = _read_plan(plan) if world() is None or dist.get_rank() == 0 else None
@@ -113,7 +122,7 @@ def _check(model: Any, plan: Any, names: Any, placements: Any, axis: Sequence[st
     for part in parts:
         check_device(part.root)
     whole = nn.ModuleList(part.root for part in parts)
-    return _Prepared(parts, TensorAxis.of(whole, axis), overrides, text, Names(names), extension)
+    return _Prepared(parts, TensorAxis.of(whole, axis), overrides, text, Names(names), extension, prompts)
 
 
 def _start(settings: dict[str, Any], groups: Groups, parts: Sequence[Part]) -> tuple[Any, dict[int, Part]]:

@@ -3,6 +3,7 @@ pipeline parallelism is one such part."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -77,6 +78,8 @@ class Chunk:
         self._learner: Learner | None = None  # during that forward
         self._layouts, self._passes, self._tell = layouts, passes, tell
         self._caller, self._is_called = part.stage, part.stage is None
+        self._is_apart = False  # the forward that runs is one of the tracer
+        self._autocast = (False, torch.float32)  # of the last forward with gradients
         self._hooks = SiteHooks([], {}, tell, None)
         self._layers = LayerList(self.root, {})
         self._open: list[_Open] = []
@@ -113,6 +116,27 @@ class Chunk:
     def rest(self) -> None:
         """Another chunk runs."""
         self._hooks.rest()
+
+    def run_apart(self, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Runs the part between two steps with the hooks of a pass that the library opens and ends."""
+        self._is_apart = True
+        self._hooks.use(forward)
+        try:
+            self.root(*args, **kwargs)
+            if missing := self._hooks.missing():
+                self._passes.warn_missing(missing)
+        finally:
+            self._hooks.rest()
+            self._is_apart = False
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """torch.autocast as in the last forward with gradients."""
+        is_on, dtype = self._autocast
+        return torch.autocast(self._device_type, dtype, enabled=True) if is_on else contextlib.nullcontext()
+
+    @property
+    def _device_type(self) -> str:
+        return next((one.device.type for one in self.root.parameters()), "cpu")
 
     def end_passes(self) -> None:
         """Ends all passes, in the order of their forwards. Collective over the tensor-parallel ranks."""
@@ -151,7 +175,7 @@ class Chunk:
 
     def _before(self, _root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         is_eval = not torch.is_grad_enabled()
-        if torch.compiler.is_compiling() or _is_backward() or not self._is_called:
+        if self._is_apart or torch.compiler.is_compiling() or _is_backward() or not self._is_called:
             return
         with self._passes.guarded("the begin of a forward"):
             if self._passes.is_captured_in_graph():
@@ -178,6 +202,8 @@ class Chunk:
             self.evaluated += 1
         else:
             self.micro_batch += 1
+            kind = self._device_type
+            self._autocast = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
         self._open.append(opened)
         self._now = opened
         self._passes.enter(self)
@@ -195,6 +221,8 @@ class Chunk:
         self._learner = self.learned = None
 
     def _after(self, _root: nn.Module, _args: Any, output: Any) -> None:
+        if self._is_apart:
+            return
         opened, self._now = self._now, None
         if opened is None or torch.compiler.is_compiling():
             return

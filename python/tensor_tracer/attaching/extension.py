@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from tensor_tracer.attaching.head import register_head
+from tensor_tracer.attaching.prompts import register_prompts
 from tensor_tracer.attaching.wrappers import register_wrappers
 from tensor_tracer.errors import TensorTracerError
 
@@ -47,6 +48,7 @@ def load_extension() -> Extension:
         raise TensorTracerError("wrong_torch", message, str(found.library), _remedy()) from error
     register_wrappers()
     register_head()
+    register_prompts()
     return found
 
 

@@ -24,6 +24,7 @@ from tensor_tracer.attaching.names import Names
 from tensor_tracer.attaching.numbers import StageNumbers
 from tensor_tracer.attaching.parts import Part
 from tensor_tracer.attaching.plans import expand
+from tensor_tracer.attaching.prompts import PromptModel, PromptOptions, problem_of, texts_of
 from tensor_tracer.attaching.stages import Table, make_table
 from tensor_tracer.attaching.table import Site
 from tensor_tracer.attaching.updates import UpdateWatch
@@ -59,10 +60,13 @@ class AttachedRun:
 
     def __init__(
         self, parts: Mapping[int, Part], native: Any, groups: Groups, layouts: Layouts, plan: Any,
-        names: Names, first_step: int, told: dict[str, str],
+        names: Names, first_step: int, trainer: str, prompts: PromptOptions,
     ) -> None:  # fmt: skip
         self._native, self._groups, self._layouts = native, groups, layouts
-        self._plan, self._names, self._told = plan, names, told
+        self._plan, self._names = plan, names
+        self._told = {"trainer": trainer, "tokenizer": prompts.kind}
+        self._prompt_options = prompts
+        self._prompts: PromptModel | None = None  # None: the places are not known yet
         self._step = first_step - 1  # the last step that has begun
         self._is_in_step = self._has_ended = False
         self._may_continue: bool | None = None  # of the next step; None: not asked yet
@@ -150,6 +154,7 @@ class AttachedRun:
                 with self.guarded("the exchange of the ranks between two steps"):
                     self._report()
                     self._may_continue = bool(self._native.before_step(self._step + 1))
+                    self._tell_of_prompts()
         return self._may_continue
 
     def end_step(self) -> None:
@@ -265,8 +270,8 @@ class AttachedRun:
             self._followers.wait_until_connected()
 
     def _report(self) -> None:
-        """Of updates and programs in the last step. Collective over all ranks, so it has its place between two steps,
-        also if one of the ranks left the step by an exception."""
+        """Of updates, prompts and programs after the last step. Collective over all ranks, so it has its place between
+        two steps, also if one of the ranks left the step by an exception."""
         if self._updates is not None and self._native.wants_updates(self._step):
             table = self._updates.share()
             if table is None:
@@ -274,7 +279,12 @@ class AttachedRun:
             elif self._groups.pipeline_index == 0:
                 self._native.capture_updates(self._step, table)
         self._native.end_step(self._step)
+        self._tell_of_prompts()
         self._has_report = False
+
+    def _tell_of_prompts(self) -> None:
+        if news := self._native.take_prompt_news():
+            self._warn(news)
 
     def _updates_are_due(self) -> bool:
         if not self.has_learned or not self._is_in_step:
@@ -315,6 +325,8 @@ class AttachedRun:
             self._updates.remove()
         native, self._native = self._native, None
         withdraw(self._head)
+        if self._prompts is not None:
+            self._prompts.withdraw()
         if native is None:
             return
         step = max(self._step, 0)
@@ -406,8 +418,11 @@ class AttachedRun:
         self._head = offer(table.head) if table.head is not None else 0
         stages = {chunk.stage for chunk in self._chunks}
         device = next((str(site.seen.device) for site in table.places if site.stage in stages), "cpu")
-        description = json.dumps(table.description | {"head": self._head, "device": device})
-        called(self._native.learn, description, self._agreed_plan(table.places))
+        self._prompts = self._prompt_model(table)
+        description = table.description | {"head": self._head, "device": device, "prompts": self._prompts.settings()}
+        if self._hub:
+            self._tell_texts(description["facts"])
+        called(self._native.learn, json.dumps(description), self._agreed_plan(table.places))
         give_up = self._switch_off if len(self._groups.tensor_ranks) > 1 else None
         for chunk in self._chunks:
             sites = [site if site.stage == chunk.stage else None for site in table.places]
@@ -417,6 +432,17 @@ class AttachedRun:
         self._native.send_event("state", json.dumps({"phase": "training", "step": self._step}))
         for warning in table.warnings:
             self._warn(warning)
+
+    def _tell_texts(self, facts: dict[str, Any]) -> None:
+        texts = texts_of(self._prompt_options.tokenizer, facts["model"]["vocab_size"])
+        if texts is not None:
+            facts["tokenizer"]["texts"] = texts
+
+    def _prompt_model(self, table: Table) -> PromptModel:
+        has_stages = len(self._chunks) > 1 or len(self._groups.pipeline_ranks) > 1
+        problem = problem_of(self._prompt_options, has_stages, table.shards_sequence)
+        vocabulary = table.description["facts"]["model"]["vocab_size"]
+        return PromptModel(self._chunks[0], self._prompt_options, problem, vocabulary)
 
     def _agreed_plan(self, places: list[Site]) -> str:
         """A wrong plan of rank 0 is the error of every rank. Collective over all ranks."""

@@ -56,6 +56,11 @@ class Table:
     description: dict[str, Any]  # for the library (src/attach/places.h), with the run's facts
     warnings: list[str]
 
+    @property
+    def shards_sequence(self) -> bool:
+        """True if ranks share a tensor by its tokens."""
+        return any(len(site.row["dims"]) == 3 and site.row.get("dim") == 1 for site in self.places)
+
 
 def make_table(
     chunks: Sequence[Chunk], groups: Groups, layouts: Layouts, names: Names, told: dict[str, str],

@@ -280,7 +280,7 @@ TEST(Prompts, ThatAreWrongAreRefusedAndNothingChanges) {
   train(config_of({}), {}, &script);
   EXPECT_EQ(refusal_of(script, 1), "invalid_argument: the prompt holds no text");
   EXPECT_EQ(refusal_of(script, 2),
-            "invalid_argument: the prompt has 17 tokens, --seq-length is 16");
+            "invalid_argument: the prompt has 17 tokens, the sequence length is 16");
   EXPECT_EQ(refusal_of(script, 3), "invalid_argument: the prompt is not UTF-8");
   EXPECT_THAT(refusal_of(script, 4), HasSubstr("unknown point \"Qeury\""));
   EXPECT_THAT(refusal_of(script, 5), HasSubstr("the entry takes the typed prompt"));

@@ -200,7 +200,9 @@ std::vector<std::pair<std::uint64_t, std::uint32_t>> passes_of(const json& base6
 
 TEST_P(TrainerOnMesh, APreviewRunsThePromptsThatItsPlanWatches) {
   NanInOneStep none(0);
-  const std::vector<data::PromptSet> prompts = {{"unwatched", {"abc"}}, {"probes", {"ab", "cde"}}};
+  const std::vector<data::PromptSet> prompts = {
+      {"unwatched", {{"abc", {97, 98, 99}}}},
+      {"probes", {{"ab", {97, 98}}, {"cde", {99, 100, 101}}}}};
   const config::TrainConfig config = tiny_config(GetParam());
   const json all = {{"rows", 0}, {"compressor", {{"kind", "topk"}, {"k", 3}}}};
   json of_prompts = {{"point", "Logits"}, {"prompts", "probes"}};

@@ -1,14 +1,15 @@
 import { type Disposable, Trash } from '../../base/disposable';
 import { RafScheduler } from '../../base/raf_scheduler';
-import type {
-  Hello,
-  Notification,
-  OtherRunFacts,
-  Part,
-  Plan,
-  RunFacts,
-  RunState,
-  StepFacts,
+import {
+  type Hello,
+  type Notification,
+  type OtherRunFacts,
+  type Part,
+  type Plan,
+  type RunFacts,
+  type RunState,
+  type StepFacts,
+  tokenizerOf,
 } from '../../protocol/messages';
 import { alarmsOf } from '../store/alarms';
 import { SeriesStore } from '../store/series_store';
@@ -90,7 +91,7 @@ export class App implements Disposable, Session {
       this.points[0] ??
       null,
   );
-  readonly tokenizer = $derived(this.run?.tokenizer?.kind ?? 'byte');
+  readonly tokenizer = $derived(tokenizerOf(this.run));
   readonly layerChoices = $derived(this.point?.layers ?? []);
   /** The shown phase: the phase in the address, if the entry traces it. */
   readonly phase = $derived(phaseOf(this.point?.phases ?? [], this.view.phase));
@@ -379,7 +380,6 @@ export class App implements Disposable, Session {
     const shown = this.tab?.isOfOneLayer === true ? { ...view, layout: 'one' as const } : view;
     return queryOf(point, shown, {
       plan: this.plan?.number ?? 0,
-      tokenizer: this.tokenizer,
       phase: this.phase,
       layer: this.layer,
       step: view.step,

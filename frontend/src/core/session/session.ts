@@ -6,6 +6,7 @@ import type {
   RunFacts,
   RunState,
   StepFacts,
+  Tokenizer,
 } from '../../protocol/messages';
 import type { EmptyView, ViewFrame } from '../store/frames';
 import type { RunEvent } from '../store/event';
@@ -34,7 +35,7 @@ export interface Stage {
   show(change: Partial<ViewState>): void;
   readonly scheduler: RafScheduler;
   readonly theme: Theme;
-  readonly tokenizer: string;
+  readonly tokenizer: Tokenizer;
   /** The token column under the mouse, shared by all maps. */
   hoverColumn: number | null;
   /** The events up to the last step that may be shown, by step. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Plan, RunFacts } from '../../protocol/messages';
-import { closest, layerName, promptLengths, watchedEntries } from './watched';
+import { closest, layerName, watchedEntries } from './watched';
 
 const kPoint = { dims: [], first_layer: 1, last_layer: 4, features: 256, text: '' };
 const kOutside = { ...kPoint, first_layer: 0, last_layer: 0 };
@@ -11,8 +11,16 @@ const kRun = {
     { ...kOutside, name: 'InputTokens', flag: 8, features: 0 },
   ],
   prompt_sets: [
-    { name: 'others', interval: 1, prompts: [] },
-    { name: 'probes', interval: 50, prompts: ['abc', 'Ü'] },
+    { name: 'others', interval: 1, prompts: [], tokens: [] },
+    {
+      name: 'probes',
+      interval: 50,
+      prompts: ['abc', 'Ü'],
+      tokens: [
+        [97, 98, 99],
+        [7, 8],
+      ],
+    },
   ],
   vectors: ['evil'],
 } as unknown as RunFacts;
@@ -68,11 +76,13 @@ describe('watchedEntries', () => {
   });
 });
 
-test('a prompt is as long as its bytes', () => {
+test('the lengths of prompts are those of their tokens', () => {
   const [probes, plain] = watched(kProbes, kHidden);
-  expect(promptLengths(probes, 'byte')).toEqual([3, 2]);
-  expect(promptLengths(probes, 'gpt2')).toBeNull();
-  expect(promptLengths(plain, 'byte')).toBeNull();
+  expect(probes.lengths).toEqual([3, 2]);
+  expect(plain.lengths).toEqual([]);
+  const ofBytes = { ...kRun, prompt_sets: kRun.prompt_sets.map(({ tokens: _, ...set }) => set) };
+  const plan = { number: 1, entries: [kProbes] } as unknown as Plan;
+  expect(watchedEntries(ofBytes, plan)[0].lengths).toEqual([3, 2]);
 });
 
 test('points outside the layers go by their own name', () => {

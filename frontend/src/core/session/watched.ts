@@ -5,6 +5,7 @@ import {
   type PlanEntry,
   type PointFacts,
   type RunFacts,
+  tokenizerOf,
 } from '../../protocol/messages';
 import { type Form, formOfPlan, isPlain } from '../store/compressors';
 
@@ -24,6 +25,8 @@ export interface WatchedEntry {
   /** The number of the prompt set; 0 for the run's own data. */
   readonly promptSet: number;
   readonly prompts: readonly string[];
+  /** The number of tokens of each prompt; empty: not known, or the run's own data, whose rows are full. */
+  readonly lengths: readonly number[];
   readonly compressor: CompressorFacts;
   readonly form: Form;
   readonly firstToken: number;
@@ -67,10 +70,17 @@ function watchedOf(
     direction: entry.direction === 'gradient' ? 1 : 0,
     promptSet,
     prompts: set?.prompts ?? [],
+    lengths: lengthsOf(run, set),
     compressor,
     form: formOfPlan(compressor.kind),
     firstToken: entry.tokens?.[0] ?? 0,
   };
+}
+
+function lengthsOf(run: RunFacts, set: RunFacts['prompt_sets'][number] | undefined): number[] {
+  if (set?.tokens !== undefined) return set.tokens.map(({ length }) => length);
+  if (set === undefined || tokenizerOf(run) !== 'byte') return [];
+  return set.prompts.map((prompt) => new TextEncoder().encode(prompt).length);
 }
 
 /** The number of a prompt set. Of several with one name: the active set, otherwise the last one. */
@@ -106,13 +116,6 @@ function nameOf(entry: PlanEntry, facts: PointFacts): string {
   ]
     .filter((part) => part !== '')
     .join(' · ');
-}
-
-/** The number of tokens of each prompt; null if it is not known, or if all rows are full. */
-export function promptLengths(watched: WatchedEntry, tokenizer: string): readonly number[] | null {
-  if (watched.promptSet === 0 || tokenizer !== 'byte') return null;
-  const encoder = new TextEncoder();
-  return watched.prompts.map((prompt) => encoder.encode(prompt).length);
 }
 
 /** The name of a layer; layer 0 has the name of the point. */

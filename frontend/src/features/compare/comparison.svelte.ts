@@ -121,11 +121,9 @@ export class Comparison implements Follower {
 
   private queryOf({ run, phase, step }: Omit<Side, 'query'>, entry: WatchedEntry): ViewQuery {
     const { session } = this;
-    const facts = run?.facts ?? session.run;
     const view: ViewState = { ...session.view, layout: 'one', pin: null };
     return queryOf(entry, view, {
       plan: (run === null ? session.plan?.number : run.facts.plan?.number) ?? 0,
-      tokenizer: facts?.tokenizer?.kind ?? 'byte',
       phase,
       layer: closest(entry.layers, session.view.layer),
       // A recording gets no new steps: its last step is known.

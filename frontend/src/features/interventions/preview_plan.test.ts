@@ -54,6 +54,7 @@ function withLogits(
     points: [...run.points, logits],
     prompt_sets: prompts.map((texts, i) => ({
       ...{ name: `set${i}`, interval: 1, prompts: [...texts] },
+      tokens: texts.map((text) => [...new TextEncoder().encode(text)]),
     })),
   };
 }

@@ -85,9 +85,8 @@ function mapEntry(
 function promptsWithin(run: Run, room: number): readonly { name: string; tokens: number }[] {
   let total = 0;
   const sets = [];
-  for (const { name, prompts } of activePrompts(run)) {
-    const lengths = prompts.map((text) => new TextEncoder().encode(text).length);
-    const tokens = prompts.length * Math.max(0, ...lengths);
+  for (const { name, tokens: ids = [] } of activePrompts(run)) {
+    const tokens = ids.length * Math.max(0, ...ids.map(({ length }) => length));
     if (tokens === 0 || (total + tokens) * bytesOf(kFewestBest) > room) continue;
     total += tokens;
     sets.push({ name, tokens });

@@ -16,12 +16,12 @@ export function layersQuery(session: Session): ViewQuery | null {
 }
 
 function sizesQuery(session: Session, entry: WatchedEntry, layer: number): ViewQuery {
-  const { view, plan, until, tokenizer } = session;
+  const { view, plan, until } = session;
   return queryOf(
     entry,
     { ...view, layout: 'one', row: 0, pin: null },
     {
-      ...{ plan: plan?.number ?? 0, tokenizer, phase: 'train', layer, until },
+      ...{ plan: plan?.number ?? 0, phase: 'train', layer, until },
       ...{ step: view.step, every: session.everyOf(entry, 'train'), run: '' },
     },
   );

@@ -47,7 +47,7 @@ test('the entries of an answer are shown without the name that the trainer gave 
 
 test('each side has its own records; layers beyond the model are the nearest one', () => {
   const [entry] = typedEntries(kRun, kTyped);
-  const session = { view: { ...defaultView(), layer: 9, row: 3 }, tokenizer: 'byte' };
+  const session = { view: { ...defaultView(), layer: 9, row: 3 } };
   const query = typedQuery(session, entry, kTyped, 'on');
   expect(query).toMatchObject({ promptSet: kTypedPrompt.on, plan: 0, entry: 1, layer: 4, row: 0 });
   expect(query.lengths).toEqual([3]);

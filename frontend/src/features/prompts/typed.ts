@@ -1,4 +1,4 @@
-import { type Plan, type RunFacts } from '../../protocol/messages';
+import { type Plan, type RunFacts, type Tokenizer } from '../../protocol/messages';
 import { kTypedPrompt, type PromptAnswer, type Side } from '../../protocol/prompts';
 import { viewOf } from '../../core/registry/registry';
 import { queryOf } from '../../core/session/queries';
@@ -21,7 +21,7 @@ export const kNoFrames: Frames = { off: null, on: null };
 const kTokenBytes = new TextEncoder();
 
 /** The number of tokens of a text; null if only the trainer knows it. */
-export function tokensOf(text: string, tokenizer: string): number | null {
+export function tokensOf(text: string, tokenizer: Tokenizer): number | null {
   return tokenizer === 'byte' ? kTokenBytes.encode(text).length : null;
 }
 
@@ -32,6 +32,7 @@ export function typedEntries(run: RunFacts | null, { answer, text }: Typed): Wat
     phases: [],
     promptSet: kTypedPrompt.off,
     prompts: [text],
+    lengths: [answer.tokens.length],
   }));
 }
 
@@ -42,7 +43,7 @@ export function plainEntries({ plan }: PromptAnswer): Plan['entries'] {
 
 /** The query for the records of an entry on one side. */
 export function typedQuery(
-  { view, tokenizer }: Pick<Session, 'view' | 'tokenizer'>,
+  { view }: Pick<Session, 'view'>,
   entry: WatchedEntry,
   { answer }: Typed,
   side: Side,
@@ -50,7 +51,6 @@ export function typedQuery(
   const shown = { ...view, row: 0, layout: 'one' as const };
   const query = queryOf(entry, shown, {
     plan: answer.plan.number,
-    tokenizer,
     phase: 'eval',
     layer: closest(entry.layers, view.layer),
     step: null,

@@ -72,7 +72,7 @@ test('an alarm on values is named by its column, point and parameter', () => {
 test('the plan gives a curve for statistics and one for each vector', () => {
   const base: WatchedEntry = {
     ...{ name: 'MLP1', entry: 0, enabled: true, every: 1, layers: [1], phases: ['train'] },
-    ...{ direction: 0, promptSet: 0, prompts: [], form: 'values', firstToken: 0 },
+    ...{ direction: 0, promptSet: 0, prompts: [], lengths: [], form: 'values', firstToken: 0 },
     compressor: { kind: 'tile' },
     facts: {
       ...{ name: 'MLP1', flag: 4, first_layer: 1, last_layer: 1 },

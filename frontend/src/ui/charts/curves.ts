@@ -1,7 +1,7 @@
 import { lossesAt, type StepLoss } from '../../core/store/losses';
 import type { LineStyle } from './line_style';
 import { type Columns, debiasedEma } from '../../core/store/series_store';
-import type { StepFacts } from '../../protocol/messages';
+import type { StepFacts, Tokenizer } from '../../protocol/messages';
 import { lossUnit } from '../quantities';
 
 /** A chart of the run's scalars. */
@@ -61,7 +61,7 @@ export function reported(
 }
 
 /** The unit of a curve. */
-export function unitOf({ column }: Pick<Curve, 'column'>, tokenizer: string): string {
+export function unitOf({ column }: Pick<Curve, 'column'>, tokenizer: Tokenizer): string {
   switch (column) {
     case 'loss':
       return lossUnit(tokenizer);

@@ -12,6 +12,18 @@ test('bytes print as themselves where they print', () => {
   expect(tokenText(-1, 'gpt2')).toBe('·');
 });
 
+const kTexts = ['!', ' it', '', 'a\nb'];
+
+test('a token has its text where the trainer tells it', () => {
+  expect([0, 1, 2, 3, 4, -1].map((id) => tokenText(id, kTexts))).toEqual([
+    ...['!', '␣it', '#2', 'a⏎b', '#4', '·'],
+  ]);
+  expect([1, 0, 2, 1].map((id) => tokenOfText(id, kTexts)).join('')).toBe(' it!#2  it');
+  expect(tokenContext([0, 1, 2, 1], 1, 2, kTexts)).toEqual({
+    ...{ before: '!', token: '␣it', after: ' #2\u00a0it' },
+  });
+});
+
 test('a token comes with its neighbours, cut at the ends', () => {
   const ids = Uint8Array.from(new TextEncoder().encode('to be'));
   expect(tokenContext(ids, 3, 2, 'byte')).toEqual({ before: 'o\u00a0', token: 'b', after: 'e' });

@@ -1,3 +1,5 @@
+import type { Tokenizer } from '../../protocol/messages';
+
 // The symbols for bytes that are not printable.
 const kNames: ReadonlyMap<number, string> = new Map([
   [9, '⇥'],
@@ -7,21 +9,30 @@ const kNames: ReadonlyMap<number, string> = new Map([
 ]);
 
 /**
- * The text of one token. With the byte tokenizer, printable ASCII is unchanged, and other bytes are
- * escaped. A negative id is a token that was not captured.
+ * The text of one token, with a sign for white space. With the byte tokenizer, printable ASCII is unchanged, and
+ * other bytes are escaped. An id without a text is "#4711"; a negative id is a token that was not captured.
  */
-export function tokenText(id: number, tokenizer: string): string {
+export function tokenText(id: number, tokenizer: Tokenizer): string {
   if (id < 0) return '·';
-  if (tokenizer !== 'byte') return `#${id}`;
+  if (tokenizer !== 'byte') return withSigns(knownText(id, tokenizer)) ?? `#${id}`;
   const name = kNames.get(id);
   if (name !== undefined) return name;
   if (id > 32 && id < 127) return String.fromCharCode(id);
   return `\\x${id.toString(16).padStart(2, '0')}`;
 }
 
+function knownText(id: number, tokenizer: Tokenizer): string | undefined {
+  const text = typeof tokenizer === 'string' ? '' : (tokenizer[id] ?? '');
+  return text === '' ? undefined : text;
+}
+
+function withSigns(text: string | undefined): string | undefined {
+  return text?.replace(/[\t\n\r ]/g, (space) => kNames.get(space.charCodeAt(0)) ?? space);
+}
+
 /** The text of a token in running text, with real spaces and line breaks. */
-export function tokenOfText(id: number, tokenizer: string): string {
-  if (tokenizer !== 'byte' && id >= 0) return `#${id} `;
+export function tokenOfText(id: number, tokenizer: Tokenizer): string {
+  if (tokenizer !== 'byte' && id >= 0) return knownText(id, tokenizer) ?? `#${id} `;
   if (id === 32) return ' ';
   return id === 10 ? `${tokenText(id, tokenizer)}\n` : tokenText(id, tokenizer);
 }
@@ -41,7 +52,7 @@ export function columnLabelOf({
 /** The text of each column's token; undefined if the tokens were not captured. */
 export function columnTextOf(
   { tokens }: Pick<TokenAxis, 'tokens'>,
-  tokenizer: string,
+  tokenizer: Tokenizer,
 ): ((col: number) => string) | undefined {
   return tokens === null ? undefined : (col) => tokenText(tokens[col] ?? -1, tokenizer);
 }
@@ -57,7 +68,7 @@ export function tokenContext(
   ids: ArrayLike<number>,
   at: number,
   reach: number,
-  tokenizer: string,
+  tokenizer: Tokenizer,
   last = at,
 ): TokenContext {
   const text = (from: number, to: number, textOf = readable): string => {
@@ -74,7 +85,9 @@ export function tokenContext(
   };
 }
 
-function readable(id: number, tokenizer: string): string {
-  if (tokenizer !== 'byte' && id >= 0) return ` #${id}`;
+function readable(id: number, tokenizer: Tokenizer): string {
+  if (tokenizer !== 'byte' && id >= 0) {
+    return knownText(id, tokenizer)?.replaceAll(' ', '\u00a0') ?? ` #${id}`;
+  }
   return id === 32 ? '\u00a0' : tokenText(id, tokenizer);
 }

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <stdexcept>
+#include <utility>
+
+#include "tensor_tracer/base/result.h"
+#include "tensor_tracer/comm/process_group.h"
+
+namespace tt::attach {
+
+/// An error for the person who wrote the training script.
+class AttachError : public std::runtime_error {
+ public:
+  explicit AttachError(base::Error error)
+      : std::runtime_error(to_string(error)), error_(std::move(error)) {}
+  const base::Error& error() const { return error_; }
+
+ private:
+  base::Error error_;
+};
+
+/// Throws AttachError on every rank if `of_rank_0` is an error on rank 0, so that no rank waits for
+/// another. Collective.
+void agree(const comm::ProcessGroup& control, const base::Status& of_rank_0);
+
+}  // namespace tt::attach

@@ -1,0 +1,219 @@
+"""Trainings that test_attach_prompts.py runs on forked ranks: the tracer is attached, and prompts run between steps."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from attach_scenarios import Options, Training
+from attached_training import batch_of, loss_of, numbers_of
+from pipeline_training import Pipeline
+from torch import Tensor, nn
+
+FIRST = ord("a") - 1  # the id of "a" is 1
+
+
+class Letters:
+    """A tokenizer of small letters."""
+
+    def encode(self, text: str) -> list[int]:
+        if "!" in text:
+            raise KeyError("!")
+        return [ord(letter) - FIRST for letter in text]
+
+    def decode(self, ids: list[int]) -> str:
+        if max(ids) > 26:
+            raise IndexError("no such letter")
+        return "".join(chr(FIRST + one) for one in ids)
+
+
+def kept_of(records: list[Any]) -> list[dict[str, Any]]:
+    """What the test looks at, without the connection."""
+    names = ("point", "layer", "compressor", "step", "phase", "prompt_set", "first_row", "values")
+    return [{name: getattr(one, name) for name in names} for one in records]
+
+
+class Viewer(threading.Thread):
+    """Controls a run from the process of global rank 0. `act` gets the run and its control; what it returns is the
+    result."""
+
+    def __init__(self, run_dir: str, act: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        self._run_dir, self._act = run_dir, act
+        self.result: Any = None
+
+    def run(self) -> None:
+        import tensor_tracer as tt
+
+        with tt.connect(run_dir=self._run_dir) as run, run.control("test") as control:
+            self.result = self._act(run, control)
+
+
+def refusal_of(call: Callable[[], Any]) -> str:
+    import tensor_tracer as tt
+
+    try:
+        call()
+    except tt.TensorTracerError as error:
+        return str(error)
+    return ""
+
+
+def refusals_of(run: Any, text: str) -> list[str]:
+    """Of a typed prompt, and of one to keep."""
+    return [refusal_of(lambda: run.prompt(text)), refusal_of(lambda: run.keep_prompt("kept", text))]
+
+
+def state_of(root: nn.Module) -> Any:
+    """The modes of the modules, and what FSDP has put in the place of the weights."""
+    return [module.training for module in root.modules()], [type(one) for one in root.parameters()]
+
+
+def weights_of(training: Training) -> dict[str, Tensor]:
+    return {name: numbers_of(one) for name, one in training.root.named_parameters()}
+
+
+def is_over(viewer: Viewer | None) -> bool:
+    """The same on every rank. `viewer`: that of rank 0."""
+    has_ended = torch.tensor([float(viewer is not None and not viewer.is_alive())])
+    if dist.is_initialized():
+        dist.all_reduce(has_ended)
+    return bool(has_ended > 0)
+
+
+def nothing(_step: int = 0) -> None:
+    """After a step nothing is looked at."""
+
+
+def train(
+    training: Any, act: Callable[[Any, Any], Any], after_step: Callable[[int], None] = nothing,
+    after_prompts: Callable[[], None] = nothing,
+) -> Any:  # fmt: skip
+    """Steps until a viewer has acted, from step 2 on, and two more. Returns on rank 0 what the viewer returned."""
+    viewer = None
+    step = last = 0
+    while not last or step < last:
+        step += 1
+        training.step(step)
+        after_step(step)
+        if step == 2 and training.rank == 0:
+            viewer = Viewer(training.run.run_dir, act)
+            viewer.start()
+        time.sleep(0.02)
+        training.run.may_continue()  # runs the prompts
+        after_prompts()
+        if not last and is_over(viewer):
+            last = step + 2
+    training.run.detach()
+    return viewer.result if viewer is not None else None
+
+
+class InBfloat16(Training):
+    """The forwards of the training run under torch.autocast."""
+
+    def step(self, number: int, *_: Any) -> None:
+        with self.run.step() if self.run is not None else contextlib.nullcontext():
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = loss_of(self.model, batch_of(number, 0, {"wrap": self.wrap}, self.rank, self.ranks))
+            self.take(loss)
+
+
+def prepared(attach: Options, kind: str, wrap: str, dropout: float) -> Training:
+    """A training with dropout. One of its modules stays in the mode of evaluation, and another draws a random number in
+    each forward."""
+    training = (InBfloat16 if wrap == "autocast" else Training)(kind, wrap, attach)
+    torch.manual_seed(3 + training.rank)
+    for module in training.root.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = dropout
+    first, *_, last = training.root.children()
+    first.training = False
+    last.register_forward_pre_hook(lambda *_: torch.rand(1) and None)
+    return training
+
+
+def alone(kind: str, wrap: str, dropout: float, steps: int) -> list[float]:
+    return prepared(None, kind, wrap, dropout).steps(steps)
+
+
+def prompted(
+    attach: dict[str, Any], kind: str, wrap: str, dropout: float, text: str, plan: Any, program: str
+) -> dict[str, Any]:
+    """A typed prompt in a pause, with and without a program, which is kept for three steps."""
+    training = prepared(attach | {"tokenizer": Letters()}, kind, wrap, dropout)
+    states = [state_of(training.root)]
+
+    def act(run: Any, control: Any) -> dict[str, Any]:
+        control.pause()
+        off = run.prompt(text, plan)
+        default = [entry["point"] for entry in run.prompt(text)["plan"]["entries"]]
+        run.intervene("double", program)
+        on = run.prompt(text, plan)
+        run.remove_intervention()
+        kept = run.keep_prompt("kept", text, plan)
+        control.step(3)
+        removed = run.remove_prompt("kept")
+        for answer in (off, on):
+            answer["records"] = {side: kept_of(records) for side, records in answer["records"].items()}
+        return {
+            "off": off, "on": on, "kept": kept.step, "removed": removed.step, "sets": run.facts["prompt_sets"],
+            "default": default, "tokenizer": run.facts["tokenizer"],
+        }  # fmt: skip
+
+    weights: dict[int, dict[str, Tensor]] = {}
+    result = train(
+        training, act, lambda step: weights.update({step: weights_of(training)}),
+        lambda: states.append(state_of(training.root)),
+    )  # fmt: skip
+    is_kept = all(state == states[0] for state in states)
+    return {"losses": training.losses, "weights": weights, "result": result, "is_state_kept": is_kept}
+
+
+class Stages:
+    """A training with two pipeline stages."""
+
+    def __init__(self, attach: dict[str, Any]) -> None:
+        import tensor_tracer as tt
+
+        self.rank = dist.get_rank()
+        self._pipeline = Pipeline({}, 2)
+        self.run = tt.attach(self._pipeline.stages, **attach)
+
+    def step(self, number: int) -> None:
+        with self.run.step():
+            self._pipeline.run(number, [])
+
+
+def refused(attach: dict[str, Any], kind: str, wrap: str, texts: list[str]) -> Any:
+    training = Stages(attach) if wrap == "pipeline" else Training(kind, wrap, attach)
+    return train(training, lambda run, _: {text: refusals_of(run, text) for text in texts})
+
+
+def failing(attach: dict[str, Any], kind: str, wrap: str, ranks: list[int]) -> tuple[list[float], Any]:
+    """On some ranks, layer 2 fails in each forward without gradients."""
+    training = Training(kind, wrap, attach)
+    layers = next(one for one in training.root.modules() if isinstance(one, nn.ModuleList))
+
+    def fail(_module: nn.Module, _args: Any) -> None:
+        if not torch.is_grad_enabled() and training.rank in ranks:
+            raise ZeroDivisionError("no such prompt")
+
+    layers[1].register_forward_pre_hook(fail)
+    refusals = train(training, lambda run, _: [refusals_of(run, "abc") for _ in range(2)])
+    return training.losses, refusals
+
+
+def attach_error(attach: dict[str, Any], of_rank_0: dict[str, Any]) -> str:
+    """Of attach() or of the first step."""
+    rank = dist.get_rank()
+
+    def begin() -> None:
+        training = Training("plain", "ddp", attach | {"tokenizer": Letters()} | (of_rank_0 if rank == 0 else {}))
+        training.steps(2)
+
+    return refusal_of(begin)
