@@ -8,6 +8,7 @@ Rank r writes what each block used to OUT/rank<r>.json.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import os
 import sys
@@ -112,7 +113,9 @@ class Training:
 def measure(training: Training, options: dict[str, Any], folder: Path) -> list[Block]:
     """Pairs of a block with the tool and one without, whose order turns."""
     tool, nothing = WATCHERS[options["watcher"]](folder), Watcher(folder)
-    training.block(nothing, False, 1)  # threads of libtorch, and the states of the optimizer
+    training.block(nothing, False, 2)  # threads of libtorch, and the states of the optimizer
+    gc.collect()
+    gc.freeze()  # otherwise some block has a pass of the garbage collector over everything that was imported
     blocks = []
     for pair in range(options["pairs"]):
         for is_on in (pair % 2 == 0, pair % 2 == 1):
