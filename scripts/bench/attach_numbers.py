@@ -82,7 +82,7 @@ def _bins(counts: Tensor, zeros: int) -> list[int]:
 
 
 def megatron_sums(tensor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What a rank keeps of a tensor [..., features] for Megatron-LM's metrics `l2`, `max`, `mean-row-l2` and
+    """What a rank keeps of a tensor [..., features] for Megatron-LM's metrics `l2`, `layer-max`, `mean-row-l2` and
     `mean-column-l2`: the largest number, the sum of the norms of lines, the squared norms of columns."""
     lines = tensor.reshape(-1, tensor.shape[-1])
     of_lines = torch.linalg.vector_norm(lines, dim=1)

@@ -133,7 +133,7 @@ class PlainHooks(Hooks):
 
 
 class MegatronMetrics(Hooks):
-    """Megatron-LM's metrics `l2`, `max`, `mean-row-l2` and `mean-column-l2` of the batch of all ranks. As there, a rank
+    """Megatron-LM's metrics `l2`, `layer-max`, `mean-row-l2` and `mean-column-l2`, of the batch of all ranks. As there, a rank
     keeps small sums while it computes, and the ranks put them together at the end of the step."""
 
     ranks = "all"
