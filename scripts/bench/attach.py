@@ -40,14 +40,14 @@ class Row:
     """A tool, and how many blocks of how many steps. `package`: that must be there."""
 
     watcher: str
-    pairs: int = 5
+    pairs: int = 4
     on: int = 4
     off: int = 4
     package: str = "tensor_tracer"
 
 
 ROWS = [
-    Row("idle"), Row("statistics"), Row("sparse", pairs=1, on=EVERY, off=10), Row("hooks"), Row("megatron", pairs=4),
+    Row("idle"), Row("statistics"), Row("sparse", pairs=1, on=EVERY, off=10), Row("hooks"), Row("megatron", pairs=3),
     Row("inspect", pairs=3, package="nvdlfw_inspect"), Row("wandb", pairs=2, on=2, off=2, package="wandb"),
 ]  # fmt: skip
 
@@ -89,9 +89,10 @@ def is_missing(package: str) -> bool:
 def results(chosen: argparse.Namespace) -> dict[str, Any]:
     """By row. Measures the rows that the file does not have, and writes the file after each."""
     file: Path = chosen.results or REPOSITORY / "build" / f"bench-attach{'-quick' * chosen.quick}.json"
-    found = json.loads(file.read_text()) if file.exists() and not chosen.fresh else {}
+    found = json.loads(file.read_text()) if file.exists() else {}
     for row in ROWS:
-        if chosen.only and row.watcher not in chosen.only or row.watcher in found:
+        is_chosen = not chosen.only or row.watcher in chosen.only
+        if not is_chosen or (row.watcher in found and not chosen.fresh):
             continue
         if is_missing(row.package):
             print(f"{row.watcher}: {row.package} is missing; see --help", file=sys.stderr)
@@ -110,7 +111,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a trial with a model that is too small")
     parser.add_argument("--only", choices=[row.watcher for row in ROWS], action="append", help="default: all rows")
     parser.add_argument("--results", type=Path, help="default: build/bench-attach.json")
-    parser.add_argument("--fresh", action="store_true", help="forget the rows of the results")
+    parser.add_argument("--fresh", action="store_true", help="measure rows again that the results have")
     parser.add_argument("--install", action="store_true", help=f"get nvdlfw-inspect {INSPECT_VERSION} first, by pip")
     parser.add_argument("--append", type=Path, help="also append the report to this file")
     return parser.parse_args()
@@ -120,7 +121,10 @@ def main() -> None:
     chosen = options()
     if chosen.install:
         install()
-    text = report(results(chosen), f"{machine()}, transformers {version('transformers')}")
+    measured = results(chosen)
+    if not measured:
+        sys.exit("nothing was measured")
+    text = report(measured, f"{machine()}, transformers {version('transformers')}")
     print(text)
     if chosen.append:
         with open(REPOSITORY / chosen.append, "a") as file:
