@@ -125,21 +125,24 @@ def goals(results: dict[str, Measured]) -> str:
     return "\n".join(lines)
 
 
-def heading(chosen: argparse.Namespace) -> str:
-    """The machine, the date and the versions, as Markdown."""
-    cpus = os.cpu_count()
+def machine() -> str:
+    """Processor, CPUs and the version of PyTorch."""
     model = platform.processor() or platform.machine()
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             model = line.partition(":")[2].strip()
             break
+    return f"{model}, {os.cpu_count()} CPUs; PyTorch {version('torch')}"
+
+
+def heading(chosen: argparse.Namespace) -> str:
+    """The machine, the date and the versions, as Markdown."""
     counted = f"{chosen.rounds} rounds of {chosen.steps - chosen.warm_up} steps each"
     load = os.getloadavg()[0]
     busy = f" **The machine was busy (load {load:.1f}): do not trust the times.**"
     return (
-        f"### Training, {datetime.date.today().isoformat()}\n\n{model}, {cpus} CPUs; PyTorch "
-        f"{version('torch')}; {counted}, after {chosen.warm_up} to warm up."
-        f"{busy if load > MAX_LOAD else ''}"
+        f"### Training, {datetime.date.today().isoformat()}\n\n{machine()}; {counted}, after "
+        f"{chosen.warm_up} to warm up.{busy if load > MAX_LOAD else ''}"
     )
 
 

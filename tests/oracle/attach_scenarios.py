@@ -314,9 +314,10 @@ def left_behind(attach: dict[str, Any], kind: str, wrap: str, raises: bool) -> d
         names = len(dist.distributed_c10d._world.pg_names) if dist.is_initialized() else 0
         tasks = [(Path("/proc/self/task") / one / "comm").read_text() for one in os.listdir("/proc/self/task")]
         ours = sorted(name for name in tasks if name.startswith("tt-"))
+        loops = sum(name.startswith("gloo_tcp_loop") for name in tasks)
         children = descendants(os.getpid())
         return {"hooks": hooks_of(training.model), "tensors": tensors, "threads": threads, "groups": groups,
-                "names": names, "ours": ours, "children": children}  # fmt: skip
+                "names": names, "ours": ours, "loops": loops, "children": children}  # fmt: skip
 
     before = count()
     import tensor_tracer as tt

@@ -18,6 +18,8 @@ from tensor_tracer.errors import TensorTracerError
 
 T = TypeVar("T")
 
+_kSharedGloo = "tensor_tracer_gloo"  # a backend of torch.distributed
+
 
 @dataclass(frozen=True)
 class Groups:
@@ -137,7 +139,33 @@ def _new_group(ranks: list[int] | None, backend: str) -> Any:
     """A rank that hangs is noticed as soon as by the trainer's own groups: they have the same limit of time."""
     of_trainer: Any = dist.group.WORLD
     options = of_trainer._get_backend(of_trainer._device_types[0]).options
+    if _gloo_devices():
+        _register_shared_gloo()
+        backend = backend.replace("gloo", _kSharedGloo)
     return dist.new_group(ranks, backend=backend, timeout=options._timeout)
+
+
+def _gloo_devices() -> list[Any]:
+    """Those of the trainer's own gloo group; empty: it has none."""
+    of_trainer: Any = dist.group.WORLD
+    backends = [of_trainer._get_backend(kind) for kind in of_trainer._device_types]
+    of_gloo: list[Any] = [one for one in backends if isinstance(one, dist.ProcessGroupGloo)]
+    return list(of_gloo[0].options._devices) if of_gloo else []
+
+
+def _register_shared_gloo() -> None:
+    """Gloo on the trainer's devices. A device has a thread that wakes up a hundred times a second, also if nothing
+    happens; with devices of their own, our groups would cost more than the rest of a tracer that traces nothing."""
+    if _kSharedGloo.upper() in dist.Backend._plugins:
+        return
+
+    def make(about: Any, _options: Any) -> Any:
+        gloo: Any = dist.ProcessGroupGloo
+        options = gloo._Options()
+        options._devices, options._timeout = _gloo_devices(), about.timeout
+        return gloo(about.store, about.group_rank, about.group_size, options)
+
+    dist.Backend.register_backend(_kSharedGloo, make, extended_api=True, devices=["cpu"])
 
 
 def _mesh_ranks(model: nn.Module, axis: TensorAxis) -> list[int] | None:
