@@ -177,16 +177,18 @@ async function lookAround(page: Page): Promise<void> {
   await picture(page, 'compare');
 }
 
-/** What needs batches of its own is refused, and the page says why. */
-async function checkRefusals(page: Page): Promise<void> {
+/** A typed prompt runs between two steps. */
+async function checkPrompt(page: Page): Promise<void> {
   await page.getByTestId('tab-prompts').click();
   await page.getByTestId('prompt').fill('def f(');
   await page.getByTestId('run-prompt').click();
-  await expect(page.getByTestId('prompt-refused')).toContainText(
-    'the trainer of this run cannot run prompts',
-    kPatience,
-  );
+  await expect(page.getByTestId('prompt-facts')).toContainText('6 tokens', kPatience);
+  await expect(page.getByTestId('tokens').getByRole('option')).toHaveCount(6, kPatience);
   await picture(page, 'prompts');
+}
+
+/** A preview needs batches of its own: it is refused, and the page says why. */
+async function checkRefusal(page: Page): Promise<void> {
   await page.getByTestId('tab-interventions').click();
   await ready(page, 'layers[2].output = 2 * layers[2].output', 'louder');
   await page.getByTestId('preview').click();
@@ -243,7 +245,8 @@ test(
       await checkText(page, held);
       await checkOverview(page, held);
       await lookAround(page);
-      await checkRefusals(page);
+      await checkPrompt(page);
+      await checkRefusal(page);
       await checkControl(page, held.step, seen);
     });
     expect(complaints).toEqual([]);

@@ -130,10 +130,6 @@ void RunControl::carry_out(const trace::Request& request, std::int64_t next_step
   const auto intervene_with = [&](const auto& body) {
     programs_.is_on() ? programs_.carry_out(id, body, next_step) : refuse(body);
   };
-  const auto refuse_prompt = [&](const auto& body) {
-    control_source_->refuse(id, {"not_allowed", "the trainer of this run cannot run prompts",
-                                 std::string(body.kRow.method), "trace the run's own batches"});
-  };
   std::visit(
       base::Overloaded{
           [&](const protocol::PauseRun&) { set_paused(id, true, next_step - 1); },
@@ -149,13 +145,13 @@ void RunControl::carry_out(const trace::Request& request, std::int64_t next_step
             programs_.is_on() ? programs_.take_preview(id, body) : refuse(body);
           },
           [&](const protocol::RunPrompt& body) {
-            prompts_.is_on() ? prompts_.take_run(id, body) : refuse_prompt(body);
+            prompts_.is_on() ? prompts_.take_run(id, body) : refuse(body);
           },
           [&](const protocol::KeepPrompt& body) {
-            prompts_.is_on() ? keep_prompt(id, body, next_step) : refuse_prompt(body);
+            prompts_.is_on() ? keep_prompt(id, body, next_step) : refuse(body);
           },
           [&](const protocol::RemovePrompt& body) {
-            prompts_.is_on() ? remove_prompt(id, body, next_step) : refuse_prompt(body);
+            prompts_.is_on() ? remove_prompt(id, body, next_step) : refuse(body);
           },
           refuse},
       request.body);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
@@ -11,7 +12,7 @@ ProcessGroup c10d_group(const std::string& name) try {
   const auto group = ::c10d::resolve_process_group(name);
   c10d::Backends backends = {group->getBackend(c10::DeviceType::CPU)};
   // The trainer's NCCL: only PyTorch knows its headers.
-  if (group->hasBackendForDeviceType(c10::DeviceType::CUDA))
+  if (std::ranges::any_of(group->getDeviceTypes(), &c10::Device::is_cuda))
     backends.cuda = group->getBackend(c10::DeviceType::CUDA);
   const auto job = std::make_shared<c10d::Job>();
   job->make = [backends = std::move(backends), name](const std::string& asked, int, int) {
