@@ -51,6 +51,8 @@ class Viewer(threading.Thread):
         import tensor_tracer as tt
 
         with tt.connect(run_dir=self._run_dir) as run, run.control("test") as control:
+            while run.facts is None:  # the trainer connects in the background
+                time.sleep(0.02)
             self.result = self._act(run, control)
 
 
