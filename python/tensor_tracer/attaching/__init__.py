@@ -32,6 +32,9 @@ from tensor_tracer.sinks.settings import Settings, check_sinks
 __all__ = ["AttachedRun", "Replicate", "RunStopped", "Shard", "attach", "point"]
 
 
+_kRules = [megatron.rule_for, torchtitan.rule_for]
+
+
 def attach(
     model: Any, port: int | None = 8765, *, plan: str | Path | Mapping[str, Any] | None = None,
     names: str | Mapping[str, str] | None = None, placements: Mapping[str, Any] | None = None,
@@ -62,22 +65,16 @@ def attach(
     check_sinks(sinks)
     texts = prompts, prompt_interval, tokenizer
     prepared = _prepare(model, plan, names, placements, tensor_parallel_axis, first_step, texts)
-    parts, axis = prepared.parts, prepared.axis
-    whole = nn.ModuleList(part.root for part in parts)
-    groups = make_groups(whole, axis, tensor_parallel_group, pipeline_group(parts, pipeline_parallel_group))
-    folders = {"vectors": str(vectors or ""), "files": str(files or "")} if groups.rank == 0 else {}
-    settings = groups.settings() | folders | {"first_step": first_step}
-    if groups.rank == 0 and (port is not None or record is not None or sinks):
-        settings["hub"] = _hub_settings(prepared.extension, port, record, run_name, run_dir, auth)
-    native, stages = _start(settings, groups, parts)
-    layouts = Layouts(len(groups.tensor_ranks), prepared.overrides, axis, [megatron.rule_for, torchtitan.rule_for])
+    groups = _groups_of(prepared, tensor_parallel_group, pipeline_parallel_group)
+    settings = groups.settings() | {"first_step": first_step}
+    if groups.rank == 0:
+        settings |= {"vectors": str(vectors or ""), "files": str(files or "")}
+        if port is not None or record is not None or sinks:
+            settings["hub"] = _hub_settings(prepared.extension, port, record, run_name, run_dir, auth)
+    native, stages = _start(settings, groups, prepared.parts)
+    layouts = Layouts(len(groups.tensor_ranks), prepared.overrides, prepared.axis, _kRules)
     asked = prepared.plan, prepared.names, first_step, trainer, prepared.prompts
-    run = AttachedRun(stages, native, groups, layouts, *asked)
-    run.follow(sinks)
-    atexit.register(_finish, run)
-    if port is not None:
-        _print_address(run)
-    return run
+    return _begun(AttachedRun(stages, native, groups, layouts, *asked), sinks, has_page=port is not None)
 
 
 @dataclass(frozen=True)
@@ -169,6 +166,20 @@ def _hub_settings(
         "port": port or 0, "program": str(extension.hub), "run_name": run_name, "run_dir": str(run_dir),
         "auth": auth, "record": str(record or ""),
     }  # fmt: skip
+
+
+def _groups_of(prepared: _Prepared, tensor: Any, pipeline: Any) -> Groups:
+    """Collective over all ranks."""
+    whole = nn.ModuleList(part.root for part in prepared.parts)
+    return make_groups(whole, prepared.axis, tensor, pipeline_group(prepared.parts, pipeline))
+
+
+def _begun(run: AttachedRun, sinks: Sequence[str | Settings], *, has_page: bool) -> AttachedRun:
+    run.follow(sinks)
+    atexit.register(_finish, run)
+    if has_page:
+        _print_address(run)
+    return run
 
 
 def _print_address(run: AttachedRun) -> None:

@@ -80,7 +80,8 @@ test('the lengths of prompts are those of their tokens', () => {
   const [probes, plain] = watched(kProbes, kHidden);
   expect(probes.lengths).toEqual([3, 2]);
   expect(plain.lengths).toEqual([]);
-  const ofBytes = { ...kRun, prompt_sets: kRun.prompt_sets.map(({ tokens: _, ...set }) => set) };
+  const withoutTokens = kRun.prompt_sets.map((set) => ({ ...set, tokens: undefined }));
+  const ofBytes = { ...kRun, prompt_sets: withoutTokens };
   const plan = { number: 1, entries: [kProbes] } as unknown as Plan;
   expect(watchedEntries(ofBytes, plan)[0].lengths).toEqual([3, 2]);
 });
