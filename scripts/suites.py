@@ -138,7 +138,7 @@ def nightly_suites(reports: Path) -> list[Suite]:
         nightly_pytest("runs", 4, reports, e2e, RERUN),
         nightly_pytest("wheel", 8, reports, e2e, RERUN),
         nightly_pytest("meshes", 6, reports, "tests/oracle"),
-        nightly_pytest("attach", 12, reports, "tests/oracle"),
+        nightly_pytest("attach", 15, reports, "tests/oracle"),
         nightly_pytest("models", 3, reports, "tests/oracle"),
         playwright_suite("browser", 17, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
                          "--grep-invert=@smoke"),
