@@ -27,7 +27,7 @@ class Bpe {
   void encode(std::string_view piece, std::vector<std::int64_t>& ids) const;
 
   std::optional<TokenId> find(std::string_view token) const;
-  /// By id; empty where there is none.
+  /// By id; empty if no token has the id.
   const std::vector<std::string>& tokens() const { return tokens_; }
 
  private:

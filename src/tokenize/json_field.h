@@ -21,7 +21,7 @@ class JsonField {
   JsonField(const nlohmann::json& value, std::string path, Problem& problem)
       : value_(&value), path_(std::move(path)), problem_(&problem) {}
 
-  /// Null where it is missing.
+  /// Null if it is missing.
   JsonField operator[](const std::string& key) const;
   bool is_null() const { return value_->is_null(); }
 

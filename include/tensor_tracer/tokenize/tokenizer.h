@@ -41,7 +41,7 @@ class Tokenizer {
   /// give no text. Bytes that are not UTF-8 become U+FFFD.
   std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens = false) const;
 
-  /// The token as it stands in the file, for example "Ġthe"; empty where there is none.
+  /// The token as it stands in the file, for example "Ġthe"; empty if no token has the id.
   std::string_view token(std::int64_t id) const;
 
  private:
