@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 from program import REPOSITORY
-from tensor_tracer.convert.gguf import GgufModel
+from tensor_tracer.convert.gguf_model import GgufModel
 from tensor_tracer.convert.gguf_tokenizer import tokenizer_of
 from tokenizer_texts import hostile_texts
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers

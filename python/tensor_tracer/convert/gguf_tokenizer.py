@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tensor_tracer.errors import TensorTracerError
-
-if TYPE_CHECKING:
-    from tensor_tracer.convert.gguf import GgufModel
+from tensor_tracer.convert.gguf_model import GgufModel, wrong
 
 _CONTROL, _USER_DEFINED = 3, 4  # kinds of a token in the file
 
@@ -33,8 +30,8 @@ def tokenizer_of(model: GgufModel) -> dict[str, Any]:
     kind, split = model.setting("tokenizer.ggml.model"), model.setting("tokenizer.ggml.pre", "")
     if kind != "gpt2" or split not in _PRE_TOKENIZERS:
         known = ", ".join(sorted(_PRE_TOKENIZERS))
-        raise TensorTracerError("invalid_argument", f'the tokenizer "{kind}" with the split "{split}" is unknown; '
-                                f"gpt2 with {known} is known", str(model.path), "take tokenizer.json from the model's authors")
+        message = f'the tokenizer "{kind}" with the split "{split}" is unknown; gpt2 with {known} is known'
+        raise wrong(message, str(model.path), "take tokenizer.json from the model's authors")
     tokens = model.setting("tokenizer.ggml.tokens")
     kinds = model.setting("tokenizer.ggml.token_type")
     return {
