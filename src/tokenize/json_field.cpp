@@ -29,10 +29,10 @@ std::string shown(const std::string& text) {
 }  // namespace
 
 JsonField JsonField::operator[](const std::string& key) const {
-  static const nlohmann::json kMissing;
+  static const nlohmann::json missing;
   std::string path = path_.empty() ? key : path_ + "." + key;
   const auto found = value_->is_object() ? value_->find(key) : value_->end();
-  return {value_->is_object() && found != value_->end() ? *found : kMissing, std::move(path),
+  return {value_->is_object() && found != value_->end() ? *found : missing, std::move(path),
           *problem_};
 }
 

@@ -29,14 +29,14 @@ Finder finder(const Pattern& pattern) {
 }
 
 SplitBehavior read_behavior(const JsonField& field) {
-  static const std::map<std::string, SplitBehavior> kNames{
+  static const std::map<std::string, SplitBehavior> names{
       {"Removed", SplitBehavior::kRemoved},
       {"Isolated", SplitBehavior::kIsolated},
       {"MergedWithPrevious", SplitBehavior::kMergedWithPrevious},
       {"MergedWithNext", SplitBehavior::kMergedWithNext},
       {"Contiguous", SplitBehavior::kContiguous}};
-  const auto found = kNames.find(field.text());
-  if (found != kNames.end()) return found->second;
+  const auto found = names.find(field.text());
+  if (found != names.end()) return found->second;
   field.refuse("the behavior is unknown");
   return SplitBehavior::kIsolated;
 }
