@@ -30,6 +30,11 @@ def unknown(code: str, what: str, where: str) -> RecordError:
     return RecordError(code, f"{what} is not known", where, "update this client")
 
 
+def wrong(message: str, remedy: str = "", where: str = "") -> TensorTracerError:
+    """The error for a wrong argument, or a file that an argument names."""
+    return TensorTracerError("invalid_argument", message, where, remedy)
+
+
 def missing_package(package: str, purpose: str) -> ImportError:
     """The error for an optional package that is not installed."""
     text = f"{purpose} needs the package {package}, which is not installed; {sys.executable} -m pip install {package}"

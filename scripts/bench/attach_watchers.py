@@ -4,6 +4,7 @@ of steps and off again."""
 from __future__ import annotations
 
 import shutil
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ class SparseStatistics(Tracer):
     every = EVERY
 
 
-class Hooks(Watcher):
+class Hooks(Watcher, ABC):
     """Python hooks on the linear layers. `take` gets each output, and with its gradients each output's gradient."""
 
     ranks = "first"  # or "all": those that have hooks
@@ -112,8 +113,8 @@ class Hooks(Watcher):
     def _backward_hook(self, path: str) -> Any:
         return lambda _module, _inputs, gradients: self.take(path, "gradient", gradients[0])
 
-    def take(self, path: str, direction: str, tensor: Tensor) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def take(self, path: str, direction: str, tensor: Tensor) -> None: ...
 
     def stop(self) -> None:
         for handle in self._handles:

@@ -29,6 +29,26 @@ bool is_inside_word(const Range& match, std::string_view text) {
          (!after.empty() && is_word(first_character(after).value));
 }
 
+// The match with white space that the token takes; `least_begin` is where the section before ends.
+Range with_spaces(const AddedToken& token, Range match, std::string_view text,
+                  std::size_t least_begin) {
+  if (token.strips_left) {
+    std::size_t begin = match.begin;
+    while (begin > 0) {
+      const Character character = last_character(text.substr(0, begin));
+      if (!is_space(character.value)) break;
+      begin -= character.bytes;
+    }
+    match.begin = std::max(begin, least_begin);
+  }
+  while (token.strips_right && match.end < text.size()) {
+    const Character character = first_character(text.substr(match.end));
+    if (!is_space(character.value)) break;
+    match.end += character.bytes;
+  }
+  return match;
+}
+
 }  // namespace
 
 AddedTokens AddedTokens::read(const JsonField& field, const Normalizer& normalizer,
@@ -73,26 +93,6 @@ std::vector<Section> AddedTokens::split(std::string_view text, bool normalized) 
   }
   if (end < text.size()) sections.push_back({{end, text.size()}, std::nullopt});
   return sections;
-}
-
-// The match with white space that the token takes; `least_begin` is where the section before ends.
-Range AddedTokens::with_spaces(const AddedToken& token, Range match, std::string_view text,
-                               std::size_t least_begin) const {
-  if (token.strips_left) {
-    std::size_t begin = match.begin;
-    while (begin > 0) {
-      const Character character = last_character(text.substr(0, begin));
-      if (!is_space(character.value)) break;
-      begin -= character.bytes;
-    }
-    match.begin = std::max(begin, least_begin);
-  }
-  while (token.strips_right && match.end < text.size()) {
-    const Character character = first_character(text.substr(match.end));
-    if (!is_space(character.value)) break;
-    match.end += character.bytes;
-  }
-  return match;
 }
 
 void AddedTokens::Trie::add(std::string_view text, std::size_t token) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,7 +33,8 @@ class AddedTokens {
  public:
   static AddedTokens read(const JsonField& field, const Normalizer& normalizer, const Bpe& model);
 
-  /// The sections of a text, in which tokens are found that are normalized, or those that are not.
+  /// Divides a text into sections. `normalized`: the text is normalized, and only the tokens with
+  /// is_normalized are found in it; else the text is raw, and only the other tokens are found.
   std::vector<Section> split(std::string_view text, bool normalized) const;
   const std::vector<AddedToken>& tokens() const { return tokens_; }
 
@@ -54,9 +54,6 @@ class AddedTokens {
     std::vector<std::optional<std::size_t>> token_of_node_ =
         std::vector<std::optional<std::size_t>>(1);
   };
-
-  Range with_spaces(const AddedToken& token, Range match, std::string_view text,
-                    std::size_t least_begin) const;
 
   std::vector<AddedToken> tokens_;
   Trie raw_, normalized_;

@@ -18,23 +18,23 @@ bool is_set(const JsonField& field) {
   return !(json.is_null() || json == "" || json == 0);
 }
 
+void refuse_unknown_options(const JsonField& field) {
+  for (const char* option : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"})
+    if (is_set(field[option])) field[option].refuse("this option of BPE is not known here");
+}
+
 }  // namespace
 
 Bpe Bpe::read(const JsonField& field) {
   Bpe bpe;
   const std::string type = field["type"].is_null() ? "BPE" : field["type"].text();
   if (type != "BPE") field["type"].refuse("the model " + type + " is unknown; BPE is known");
-  bpe.refuse_unknown_options(field);
+  refuse_unknown_options(field);
   bpe.read_vocabulary(field["vocab"]);
   bpe.read_merges(field["merges"]);
   bpe.read_fallback(field);
   bpe.ignores_merges_ = field["ignore_merges"].flag(false);
   return bpe;
-}
-
-void Bpe::refuse_unknown_options(const JsonField& field) const {
-  for (const char* option : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"})
-    if (is_set(field[option])) field[option].refuse("this option of BPE is not known here");
 }
 
 void Bpe::read_vocabulary(const JsonField& field) {

@@ -59,7 +59,6 @@ class Bpe {
     std::vector<Candidate> heap;
   };
 
-  void refuse_unknown_options(const JsonField& field) const;
   void read_vocabulary(const JsonField& field);
   void read_merges(const JsonField& field);
   void add_merge(const JsonField& field, std::size_t index, std::string_view left,

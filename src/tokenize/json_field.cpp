@@ -67,16 +67,6 @@ std::vector<JsonField> JsonField::items() const {
   return items;
 }
 
-std::vector<std::pair<std::string, JsonField>> JsonField::entries() const {
-  std::vector<std::pair<std::string, JsonField>> entries;
-  if (!value_->is_object())
-    refuse("an object is needed");
-  else
-    for (const auto& [key, value] : value_->items())
-      entries.emplace_back(key, JsonField(value, path_ + "." + key, *problem_));
-  return entries;
-}
-
 void JsonField::refuse(const std::string& message) const {
   if (!*problem_) *problem_ = base::invalid_argument(shown(path_), shown(message));
 }

@@ -32,8 +32,6 @@ class JsonField {
   std::int64_t number() const;
   /// Of a list.
   std::vector<JsonField> items() const;
-  /// Name and value of each entry of an object.
-  std::vector<std::pair<std::string, JsonField>> entries() const;
 
   const nlohmann::json& json() const { return *value_; }
   const std::string& path() const { return path_; }

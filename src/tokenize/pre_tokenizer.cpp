@@ -66,7 +66,7 @@ void PreTokenizer::add(const JsonField& part) {
 
 PreTokenizer::ByteLevel PreTokenizer::read_byte_level(const JsonField& part) {
   ByteLevel step{part["add_prefix_space"].flag(true), {}};
-  if (part["use_regex"].flag(true)) step.pattern.push_back(Pattern::expression(kGpt2Words).value());
+  if (part["use_regex"].flag(true)) step.words = Pattern::expression(kGpt2Words).value();
   return step;
 }
 
@@ -105,8 +105,9 @@ base::Status PreTokenizer::run(const ByteLevel& step, Pieces& pieces) {
           made.append(piece.starts_with(' ') ? "" : " ").append(piece);
         });
   }
-  for (const Pattern& pattern : step.pattern)
-    if (auto done = split(pieces, finder(pattern), SplitBehavior::kIsolated); !done) return done;
+  if (step.words)
+    if (auto done = split(pieces, finder(*step.words), SplitBehavior::kIsolated); !done)
+      return done;
   rewrite(pieces, [](std::size_t /*index*/, std::string_view piece, std::string& made) {
     append_as_characters(piece, made);
   });

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,7 +20,7 @@ class PreTokenizer {
  private:
   struct ByteLevel {
     bool adds_prefix_space = true;
-    std::vector<Pattern> pattern;  // of GPT-2; none with `use_regex: false`
+    std::optional<Pattern> words;  // of GPT-2; none with `use_regex: false`
   };
   struct Digits {
     bool individual = false;

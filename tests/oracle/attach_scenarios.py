@@ -398,6 +398,16 @@ def recover(attach: Options, where: str) -> list[float]:
     return training.losses
 
 
+def changing_from_step_3(training: Training, program: str, by_hand: Callable[[], None]) -> Callable[[int], None]:
+    """What Training.steps() calls before a step: with the tracer the program begins, without it the change by hand."""
+
+    def before(step: int) -> None:
+        if step == 3:
+            by_hand() if training.run is None else training.run.intervene(program)
+
+    return before
+
+
 def steer(attach: Options, kind: str, wrap: str, program: str, skipped: list[int]) -> list[float]:
     """The program from step 3 on. Without the tracer: layers that return their input, by PyTorch's own means, and
     whose weights get gradients of 0."""
@@ -413,16 +423,11 @@ def steer(attach: Options, kind: str, wrap: str, program: str, skipped: list[int
 
         return returns_input
 
-    def before(step: int) -> None:
-        if step != 3:
-            return
-        if attach is not None:
-            training.run.intervene(program)
-            return
+    def by_hand() -> None:
         for number in skipped:
             layers[number - 1].forward = instead(layers[number - 1], layers[number - 1].forward)
 
-    return training.steps(6, before)
+    return training.steps(6, changing_from_step_3(training, program, by_hand))
 
 
 def multiply_weights(
@@ -443,17 +448,12 @@ def multiply_weights(
 
         return of_linear if isinstance(module, nn.Linear) else of_conv
 
-    def before(step: int) -> None:
-        if step != 3:
-            return
-        if attach is not None:
-            training.run.intervene(program)
-            return
+    def by_hand() -> None:
         for path in paths:
             module = training.root.get_submodule(path)
             module.forward = forward_of(module)
 
-    losses = training.steps(6, before)
+    losses = training.steps(6, changing_from_step_3(training, program, by_hand))
     assert not any("weight" in module.__dict__ for module in training.root.modules())
     return losses, training.run.points() if attach is not None else []
 

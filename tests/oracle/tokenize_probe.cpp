@@ -2,7 +2,7 @@
 //
 //     tokenize_probe tokenizer.json
 //
-// Each line of standard input is a JSON object {"do": …} and gives one line of JSON. Lines:
+// Each line of standard input is a JSON object and gives one line of JSON. Lines:
 // {"encode": text, "special": bool} -> ids; {"decode": ids, "skip_special": bool} -> text;
 // {"stream": ids} -> the texts in their order; {"time": texts} -> CPU seconds and number of ids.
 #include <ctime>

@@ -31,7 +31,6 @@ from tensor_tracer.sinks.settings import Settings, check_sinks
 
 __all__ = ["AttachedRun", "Replicate", "RunStopped", "Shard", "attach", "point"]
 
-
 _kRules = [megatron.rule_for, torchtitan.rule_for]
 
 

@@ -92,7 +92,7 @@ _JOINED: dict[str, dict[str, tuple[str, ...]]] = {
         "mlp.fc1": ("mlp.gate_proj", "mlp.up_proj"),
     }
 }
-_kWeights = ("weight", "bias")
+WEIGHTS = ("weight", "bias")  # the parameters of a module that are places
 
 
 class Names:
@@ -111,11 +111,11 @@ class Names:
         self._standard = {path: standard for one in frameworks for path, standard in _TABLES[one].items()}
         for one in frameworks:
             for module, own in _MODULES[one].items():
-                for kind in _kWeights:
+                for kind in WEIGHTS:
                     self._standard[f"{module}.{kind}"] = Standard(f"{own}.{kind}", f"{own}.{kind}")
         self.joined = {  # paths of weights that are one matrix in our own models, by the path of the matrix
             f"{own}.{kind}": tuple(f"{module}.{kind}" for module in modules)
-            for one in frameworks for own, modules in _JOINED.get(one, {}).items() for kind in _kWeights
+            for one in frameworks for own, modules in _JOINED.get(one, {}).items() for kind in WEIGHTS
         }  # fmt: skip
 
     def own(self, path: str) -> str | None:

@@ -18,17 +18,16 @@ from torch.utils.hooks import RemovableHandle
 from tensor_tracer.attaching import megatron
 from tensor_tracer.attaching.layouts import Layout, Layouts
 from tensor_tracer.attaching.learning import Seen, fingerprint
+from tensor_tracer.attaching.names import WEIGHTS
 from tensor_tracer.attaching.table import Site
 from tensor_tracer.attaching.wrappers import differentiable_local, local_of, wrapped_like
-
-_kNames = ("weight", "bias")
 
 
 def with_weights(seen: Sequence[Seen], layouts: Layouts) -> list[Seen]:
     """What the learner has seen, and before the output of each module its weights."""
     found: list[Seen] = []
     for one in seen:
-        for name in _kNames if one.is_output and not one.layout.problem else ():
+        for name in WEIGHTS if one.is_output and not one.layout.problem else ():
             weight = one.module._parameters.get(name)
             if weight is not None:
                 found.append(_seen_of(one, name, weight, layouts))

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tensor_tracer.convert.gguf_model import GgufModel, wrong
+from tensor_tracer.convert.gguf_model import GgufModel
 from tensor_tracer.convert.gguf_tokenizer import write_tokenizer
+from tensor_tracer.errors import wrong
 
 DTYPES = ("float32", "float16")
 
@@ -52,7 +53,7 @@ def convert_gguf(path: Path, folder: Path, dtype: str = "float32") -> int:
     from safetensors.numpy import save_file
 
     if folder.exists():
-        raise wrong("the folder exists", str(folder), "name a new one")
+        raise wrong("the folder exists", "name a new one", str(folder))
     model = GgufModel(path)
     config = config_of(model, dtype)
     part = folder.with_name(folder.name + ".part")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensor_tracer.errors import TensorTracerError, missing_package
+from tensor_tracer.errors import missing_package, wrong
 
 Weights = NDArray[np.floating[Any]]
 
@@ -25,10 +25,6 @@ _OF_LAYER = {
     "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "ffn_norm": "post_attention_layernorm",
     "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
 }  # fmt: skip
-
-
-def wrong(message: str, where: str, remedy: str = "") -> TensorTracerError:
-    return TensorTracerError("invalid_argument", message, where, remedy)
 
 
 class GgufModel:
@@ -44,10 +40,10 @@ class GgufModel:
         try:
             self._reader = gguf.GGUFReader(path)
         except (ValueError, IndexError, KeyError) as error:
-            raise wrong(f"it cannot be read as GGUF: {error}", str(path)) from None
+            raise wrong(f"it cannot be read as GGUF: {error}", where=str(path)) from None
         architecture = self.setting("general.architecture")
         if architecture != "llama":
-            raise wrong(f'the architecture "{architecture}" is unknown; llama is known', str(path))
+            raise wrong(f'the architecture "{architecture}" is unknown; llama is known', where=str(path))
 
     def setting(self, key: str, default: Any = None) -> Any:
         field = self._reader.get_field(key)
@@ -55,7 +51,7 @@ class GgufModel:
             return field.contents()
         if default is not None:
             return default
-        raise wrong(f"the setting {key} is missing", str(self.path))
+        raise wrong(f"the setting {key} is missing", where=str(self.path))
 
     @property
     def heads(self) -> int:
@@ -78,7 +74,7 @@ class GgufModel:
             return f"model.layers.{inside[1]}.{_OF_LAYER[inside[2]]}.{inside[3]}"
         if name in _OUTER:
             return _OUTER[name]
-        raise wrong(f"the tensor {name} is unknown", str(self.path), "only plain Llama models can be converted")
+        raise wrong(f"the tensor {name} is unknown", "only plain Llama models can be converted", str(self.path))
 
     def _weight(self, tensor: Any) -> Weights:
         weight = self._dequantize(tensor.data, tensor.tensor_type)

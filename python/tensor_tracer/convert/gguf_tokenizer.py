@@ -9,7 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tensor_tracer.convert.gguf_model import GgufModel, wrong
+from tensor_tracer.convert.gguf_model import GgufModel
+from tensor_tracer.errors import wrong
 
 _CONTROL, _USER_DEFINED = 3, 4  # kinds of a token in the file
 
@@ -31,7 +32,7 @@ def tokenizer_of(model: GgufModel) -> dict[str, Any]:
     if kind != "gpt2" or split not in _PRE_TOKENIZERS:
         known = ", ".join(sorted(_PRE_TOKENIZERS))
         message = f'the tokenizer "{kind}" with the split "{split}" is unknown; gpt2 with {known} is known'
-        raise wrong(message, str(model.path), "take tokenizer.json from the model's authors")
+        raise wrong(message, "take tokenizer.json from the model's authors", str(model.path))
     tokens = model.setting("tokenizer.ggml.tokens")
     kinds = model.setting("tokenizer.ggml.token_type")
     return {

@@ -11,8 +11,7 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from tensor_tracer.errors import TensorTracerError
-from tensor_tracer.export.errors import wrong
+from tensor_tracer.errors import TensorTracerError, wrong
 from tensor_tracer.export.frames import Frames, Scalars, Series
 from tensor_tracer.export.names import Source
 from tensor_tracer.record import WIRE, Record, u8_lines

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tensor_tracer.errors import TensorTracerError
+from tensor_tracer.errors import TensorTracerError, wrong
 from tensor_tracer.export.arrays import write_npz
-from tensor_tracer.export.errors import cannot_write, wrong
+from tensor_tracer.export.errors import cannot_write
 from tensor_tracer.export.frames import MAX_STEP, Frames, Scalars, Selection, Series
 from tensor_tracer.export.names import Source, name_series, one_word
 from tensor_tracer.export.safetensors import import_safetensors, write_safetensors

@@ -7,10 +7,6 @@ from pathlib import Path
 from tensor_tracer.errors import TensorTracerError
 
 
-def wrong(message: str, remedy: str = "", where: str = "") -> TensorTracerError:
-    return TensorTracerError("invalid_argument", message, where, remedy)
-
-
 def cannot_write(path: Path, error: Exception) -> TensorTracerError:
     remedy = "check the folder and the space on its disk"
     why = getattr(error, "strerror", None) or error

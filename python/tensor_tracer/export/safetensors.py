@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tensor_tracer.errors import wrong
 from tensor_tracer.export.arrays import make_arrays
-from tensor_tracer.export.errors import wrong
 from tensor_tracer.export.names import Source
 
 _DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i32": "int32",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensor_tracer.export.errors import wrong
+from tensor_tracer.errors import wrong
 from tensor_tracer.export.names import Source, one_word
 from tensor_tracer.readings import Bins, Reading, readings_of
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tensor_tracer.connecting import connect
-from tensor_tracer.errors import TensorTracerError
-from tensor_tracer.export.errors import wrong
+from tensor_tracer.errors import TensorTracerError, wrong
 from tensor_tracer.run import Run
 from tensor_tracer.sinks.follow import CONNECTED, Counts, follow
 from tensor_tracer.sinks.settings import Otlp, Settings, TensorBoard, Wandb
