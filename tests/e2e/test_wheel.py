@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import venv
 from dataclasses import dataclass
 from importlib import metadata
@@ -193,8 +194,9 @@ def test_an_older_torch_gets_its_own_wheel(tmp_path: Path) -> None:
     python = older / "bin/python"
     if not python.exists():
         venv.create(older, with_pip=True)
-        packages = ("torch==2.11.0", "numpy", "scikit-build-core", "packaging")
-        run(python, "-m", "pip", "--quiet", "install", *packages, cwd=tmp_path)
+        run(python, "-m", "pip", "--quiet", "install", "torch==2.11.0", "scikit-build-core", "packaging", cwd=tmp_path)
+    needs = tomllib.loads((REPOSITORY / "python/pyproject.toml").read_text())["project"]["dependencies"]
+    run(python, "-m", "pip", "--quiet", "install", *needs, cwd=tmp_path)
     (tmp_path / "wheels").mkdir()
     elsewhere = f"--config-settings=build-dir={older}/build"
     wheel = make_wheel(REPOSITORY / "python/torch", tmp_path / "wheels", elsewhere, python=python)

