@@ -67,11 +67,11 @@ Run::~Run() = default;
 void Run::learn(const json& description, const json& plan, PromptCalls calls) {
   check_agreement(description.at("places").dump());
   places_ = std::make_shared<const Places>(read_places(description.at("places")));
-  set_contexts(description.at("step"));
+  const at::Device device(description.at("device").get<std::string>());
+  set_contexts(description.at("step"), device);
   hooks_ = intervene::make_engine(program_context_, tensor_group_, control_group_);
   if (const std::int64_t head = description.at("head"); head != 0)
     hooks_->use_modules({call_head(head, "final_norm"), call_head(head, "output_layer")});
-  const at::Device device(description.at("device").get<std::string>());
   runtime_ = trace::runtime_of(device);
   prompts_.emplace(description.at("prompts"), std::move(calls), control_group_, places_,
                    plan_context_, device);
@@ -103,7 +103,7 @@ void Run::check_agreement(const std::string& description) const {
                      "model", "give every rank the same model and batches of the same shape"});
 }
 
-void Run::set_contexts(const json& step) {
+void Run::set_contexts(const json& step, at::Device device) {
   const auto hidden_size = step.at("hidden_size").get<std::int64_t>();
   if (!settings_.vectors.empty()) {
     vectors_ = std::make_unique<checkpoint::VectorDirectory>(
@@ -128,6 +128,7 @@ void Run::set_contexts(const json& step) {
   program_context_.seq_length = plan_context_.seq_length;
   program_context_.head_size = step.at("head_size");
   program_context_.dtype = dtype_of(step.at("dtype"));
+  program_context_.device = device;
   program_context_.seed = step.value("seed", std::uint64_t{0});
 }
 

@@ -175,7 +175,11 @@ base::Result<LayerSpecialization> compile(LayerDraft& draft) {
     std::vector<at::Tensor> known;
     for (const Source& source : compiled.sources) known.push_back(source.constant);
     compiled.program = compiled.program->fold(known);
+    for (Source& source : compiled.sources)
+      if (source.constant.defined()) source.constant = source.constant.to(draft.context.device);
   }
+  for (Write& write : draft.layer.writes)
+    if (write.region.defined()) write.region = write.region.to(draft.context.device);
   return std::move(draft.layer);
 }
 

@@ -23,14 +23,14 @@ at::Tensor widen(const at::Tensor& mask, const PlaceRef& place) {
 }  // namespace
 
 Run::Run(ProgramPass& of, std::shared_ptr<const Specialization> specialization,
-         std::size_t layer_index, at::Tensor selected, const ForwardEnv& env)
+         std::size_t layer_index, const at::Tensor& selected, const ForwardEnv& env)
     : pass_(of),
       program_(*of.program),
       specialization_(std::move(specialization)),
       layer_index_(layer_index),
       layer_(specialization_->layers[layer_index]),
-      selected_(std::move(selected)),
-      selects_nothing_(selected_.defined() && !selected_.any().item<bool>()),
+      selected_(selected.defined() ? selected.to(env.context.device) : selected),
+      selects_nothing_(selected.defined() && !selected.any().item<bool>()),
       env_(env),
       getters_(layer_.getters.size()),
       values_(layer_.values.size()) {}
@@ -70,7 +70,7 @@ void Run::get(std::size_t index, const at::Tensor& now) {
     slot.placement = &getter.ref.placement;
     slot.local = now;
   } else {
-    slot.full = now;
+    slot.full = now.to(env_.context.device);  // the tokens may be on the CPU
   }
   if (!getter.heads) return;
   slot.full = by_heads(full_of(slot), getter.ref.head_size).index(*getter.heads);
@@ -102,11 +102,12 @@ at::Tensor Run::input_of(const Source& source, bool is_local) {
     case Source::Kind::kValue:
       return tensor_of(values_[source.index], is_local);
     case Source::Kind::kParameter:
-      return pass_.values->parameters[source.index];
+      return pass_.values->parameters[source.index].to(env_.context.device);
     case Source::Kind::kNoise: {
       const NoiseSource& noise = layer_.noises[source.index];
       return draw_noise(noise.kind, noise.ref, env_.scope, env_.context.seed, env_.tensor.rank(),
-                        env_.tensor.size(), is_local);
+                        env_.tensor.size(), is_local)
+          .to(env_.context.device);
     }
     case Source::Kind::kSaved:
       return saved_of(source.name);
@@ -157,7 +158,8 @@ void Run::compute(std::size_t index) {
   if (!result) return;
   Slot& slot = values_[index];
   slot = {};
-  (compiled.is_local ? slot.local : slot.full) = std::move(result).value();
+  // A value without inputs is computed on the CPU.
+  (compiled.is_local ? slot.local : slot.full) = std::move(result).value().to(env_.context.device);
   slot.placement = &compiled.placement;
 }
 
@@ -274,14 +276,13 @@ void Run::count(std::size_t effect, std::int64_t positions) {
 
 // A mask of the numbers of the logical tensor that the write changed.
 at::Tensor Run::touched_by(const Write& write, const at::Tensor& condition) const {
+  const auto options = at::device(env_.context.device).dtype(at::kBool);
   if (!condition.defined()) {
     const at::Tensor region =
-        write.region.defined() ? write.region
-                               : at::ones(write.ref.shape, at::device(at::kCPU).dtype(at::kBool));
+        write.region.defined() ? write.region : at::ones(write.ref.shape, options);
     return region.logical_and(widen(selected_, write.ref));
   }
-  const at::Tensor none = at::zeros(write.ref.shape, at::device(at::kCPU).dtype(at::kBool));
-  return renew(write, none, at::ones({}, at::device(at::kCPU).dtype(at::kBool)), condition);
+  return renew(write, at::zeros(write.ref.shape, options), at::ones({}, options), condition);
 }
 
 // A condition that was computed on shards is not gathered only for the count.
@@ -299,7 +300,7 @@ void Run::count(const Write& write, const at::Tensor& now) {
   at::Tensor touched = condition->local.expand(now.sizes());
   if (selected_.defined()) touched = touched.logical_and(widen(selected_, write.ref));
   program_.counts.touched.push_back(
-      {program_.place_of(write.effect, layer_index_), positions_of(touched, write.ref)});
+      {program_.place_of(write.effect, layer_index_), positions_of(touched, write.ref).cpu()});
 }
 
 void Run::sum_change(const Write& write, const at::Tensor& before, const at::Tensor& after) {
@@ -329,7 +330,7 @@ void Run::save(std::size_t index) {
   if (!effect.sends || env_.saved == nullptr || env_.scope.batch > 0) return;
   env_.saved->numbers += static_cast<std::size_t>(value.numel());
   if (env_.saved->numbers > kMaxSentOfStep) return fail();
-  const at::Tensor numbers = value.to(at::kDouble).contiguous();
+  const at::Tensor numbers = value.to(at::kCPU, at::kDouble).contiguous();
   const auto* first = numbers.const_data_ptr<double>();
   const trace::ForwardScope& scope = env_.scope;
   env_.saved->notifications.push_back(

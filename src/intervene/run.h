@@ -48,7 +48,7 @@ class Run {
  public:
   /// `of` and `env` outlive the run.
   Run(ProgramPass& of, std::shared_ptr<const Specialization> specialization,
-      std::size_t layer_index, at::Tensor selected, const ForwardEnv& env);
+      std::size_t layer_index, const at::Tensor& selected, const ForwardEnv& env);
 
   /// Reads `now`, this rank's part of the getter's place.
   void get(std::size_t getter, const at::Tensor& now);

@@ -76,11 +76,14 @@ def test_recomputed_attention_is_that_of_eager_attention(
 def with_one_more_part(attach: dict[str, Any]) -> None:
     from tensor_tracer.attaching.attention import PARTS, Part
 
-    share = Part("attention of each query to itself, by head", lambda _, probabilities: probabilities.diagonal(0, -2, -1))
-    PARTS["own_share"] = share
+    PARTS["own_share"] = Part(
+        "attention of each query to itself, by head", "probabilities[q, q]",
+        lambda _, probabilities: probabilities.diagonal(0, -2, -1),
+    )  # fmt: skip
     Attached("llama", "tp", attach).steps(3)
 
 
+@pytest.mark.cpu_only
 def test_another_place_of_attention_is_one_entry(tmp_path: Path) -> None:
     attach = options(tmp_path, plan=plan_of("RawAttentionScore", "attention.own_share"))
     run_ranks(with_one_more_part, 2, tmp_path / "ranks", attach, env=environment(tmp_path))

@@ -29,6 +29,7 @@ struct Context {
   std::int64_t micro_batches = 1;  // of a step
   std::int64_t head_size = 1;
   at::ScalarType dtype = at::kFloat;  // of activations, and of weights in the forward
+  at::Device device = at::kCPU;       // of both
   std::uint64_t seed = 0;
   /// The programs compiled for this run. Copies of the context share the cache.
   std::shared_ptr<ProgramCache> programs = make_program_cache();
