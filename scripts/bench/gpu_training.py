@@ -2,8 +2,7 @@
 
     python gpu_training.py OUT '{"device": "cuda", "watches": "everything", …}'
 
-Rank 0 writes OUT/result.json: losses, milliseconds of a step, and the number of records that had the bits of PyTorch's
-own hooks.
+Rank 0 writes OUT/result.json: losses, and the number of records that had the bits of PyTorch's own hooks.
 """
 
 import contextlib
@@ -50,15 +49,15 @@ class Model(nn.Module):
 
 
 def plan_of(watches: str) -> dict[str, object]:
-    kind = {"everything": {"kind": "none"}, "stats": {"kind": "stats"}, "tiles": {"kind": "tile", "tiles": 96}}
+    """`watches`: everything; stats or tiles of each linear layer's output and gradient; the stats every 50th step; idle."""
+    stats = {"kind": "stats"}
+    kind = {"everything": {"kind": "none"}, "stats": stats, "every 50th": stats, "tiles": {"kind": "tile", "tiles": 96}}
     if watches not in kind:
         return {"entries": []}
     points = ["*"] if watches == "everything" else ["*up.output", "*down.output", "Logits"]
-    entries = []
-    for point in points:
-        for direction in ("value", "gradient"):
-            entries.append({"point": point, "rows": 0, "direction": direction, "compressor": kind[watches]})
-    return {"entries": entries}
+    more = {"rows": 0, "compressor": kind[watches], "every": 50 if watches == "every 50th" else 1}
+    directions = ("value", "gradient")
+    return {"entries": [{"point": point, "direction": one, **more} for point in points for one in directions]}
 
 
 class Witness:
@@ -90,9 +89,12 @@ class PlainHooks:
 
     def __init__(self, root: nn.Module) -> None:
         self.numbers: list[Tensor] = []
-        for module in root.modules():
-            if isinstance(module, nn.Linear):
-                module.register_forward_hook(self._hook)
+        linears = [module for module in root.modules() if isinstance(module, nn.Linear)]
+        self._handles = [module.register_forward_hook(self._hook) for module in linears]
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
 
     def _hook(self, _module: nn.Module, _args: object, output: Tensor) -> None:
         self._take(output.detach())
@@ -177,34 +179,26 @@ def train(folder: Path, device: str, options: dict[str, object]) -> None:
     if device == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     torch.manual_seed(3)
-    model = Model(options.get("width", 64)).to(device)
+    model = Model(64).to(device)
     ranks = start_ranks(model, device)
     watches = options["watches"]
     witness = Witness(model) if options.get("compares") else None
-    hooks = PlainHooks(model) if watches == "hooks" else None
     run = None
-    if watches in ("everything", "stats", "tiles"):
+    if watches != "nothing":
         run = tt.attach(model, port=0, plan=plan_of(watches), run_dir=folder / "run", record=folder / "record")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    losses, begin = [], 0.0
+    losses = []
     for step in range(1, options["steps"] + 1):
         if witness is not None:
             witness.step = step
-        if hooks is not None:
-            hooks.numbers.clear()
-        if step == LEARNING + 1:
-            wait_for(device)
-            begin = time.perf_counter()
-        ids = torch.randint(0, VOCABULARY, (options.get("batch", 4), options.get("tokens", 16)),
-                            generator=torch.Generator().manual_seed(step)).to(device)  # fmt: skip
+        ids = torch.randint(0, VOCABULARY, (4, 16), generator=torch.Generator().manual_seed(step)).to(device)
         losses.append(one_step(model, optimizer, ids, run, device == "cuda" and step > LEARNING))
     wait_for(device)
-    milliseconds = (time.perf_counter() - begin) * 1e3 / (options["steps"] - LEARNING)
     if run is not None:
         run.detach()
     if not dist.is_initialized() or dist.get_rank() == 0:
         same = compared(folder, run, witness, ranks) if witness is not None else 0
-        result = {"losses": [float(loss) for loss in losses], "milliseconds": milliseconds, "compared": same}
+        result = {"losses": [float(loss) for loss in losses], "compared": same}
         (folder / "result.json").write_text(json.dumps(result))
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from attached_training import Plain, batch_of, hooks_of, loss_of, make_model, wrapped
+from attached_training import DEVICE, Plain, batch_of, hooks_of, loss_of, make_model, wrapped
 from torch import Tensor, nn
 
 Options = dict[str, Any] | None
@@ -224,7 +224,7 @@ def edit(attach: Options, how: str) -> list[float]:
         if step != 4:
             return
         torch.manual_seed(1)
-        fresh = Plain().blocks[0]
+        fresh = Plain().to(DEVICE).blocks[0]
         if how == "replaced":
             blocks[1].down = fresh.down
         elif how == "appended":

@@ -17,7 +17,7 @@ from typing import Any
 import tensor_tracer as tt
 import torch
 import torch.distributed as dist
-from attached_training import numbers_of
+from attached_training import DEVICE, numbers_of
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from transformers import LlamaForCausalLM
@@ -26,7 +26,7 @@ ROWS, TOKENS, VOCABULARY = 2, 16, 61
 
 
 def batch_of(step: int) -> Tensor:
-    return torch.randint(0, VOCABULARY, (ROWS, TOKENS), generator=torch.Generator().manual_seed(step))
+    return torch.randint(0, VOCABULARY, (ROWS, TOKENS), generator=torch.Generator().manual_seed(step)).to(DEVICE)
 
 
 def loss_of(logits: Tensor, ids: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ def step_of(model: nn.Module, run: Any, ids: Tensor, kept: dict[int, Tensor]) ->
         loss = loss_of(logits, ids)
         loss.backward()
     gradients = {name: numbers_of(one.grad) for name, one in model.named_parameters() if one.grad is not None}
-    return {"loss": loss.item(), "logits": logits.detach().clone(), "hidden": dict(kept), "gradients": gradients}
+    return {"loss": loss.item(), "logits": numbers_of(logits), "hidden": dict(kept), "gradients": gradients}
 
 
 def apply(run: Any, programs: dict[str, str]) -> dict[str, str]:
@@ -73,7 +73,7 @@ def main() -> None:
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     if ranks > 1:
         dist.init_process_group("gloo")
-    model = LlamaForCausalLM.from_pretrained(options["model"], **({"tp_plan": "auto"} if ranks > 1 else {}))
+    model = LlamaForCausalLM.from_pretrained(options["model"], **({"tp_plan": "auto"} if ranks > 1 else {})).to(DEVICE)
     kept: dict[int, Tensor] = {}
     keep_hidden_states(model, kept)
     run = tt.attach(model, **options["attach"])

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from attach_scenarios import Options, Training
-from attached_training import batch_of, loss_of, numbers_of
+from attached_training import DEVICE, batch_of, loss_of, numbers_of
 from pipeline_training import Pipeline
 from torch import Tensor, nn
 
@@ -120,7 +120,7 @@ class InBfloat16(Training):
 
     def step(self, number: int, *_: Any) -> None:
         with self.run.step() if self.run is not None else contextlib.nullcontext():
-            with torch.autocast("cpu", torch.bfloat16):
+            with torch.autocast(DEVICE, torch.bfloat16):
                 loss = loss_of(self.model, batch_of(number, 0, {"wrap": self.wrap}, self.rank, self.ranks))
             self.take(loss)
 

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.tensor import DTensor
 
+DEVICE = os.environ.get("TT_DEVICE", "cpu")  # cuda: all ranks share one device
 TOKENS, VOCABULARY, ROWS = 12, 61, 4  # ROWS: of the batch of all replicas
 EVALUATION = 99  # the number of the evaluation's forward
 
@@ -52,7 +53,11 @@ class Plain(nn.Module):
         return self.head(hidden)
 
 
-def make_model(kind: str, wrap: str) -> nn.Module:
+def make_model(kind: str, wrap: str, device: str = DEVICE) -> nn.Module:
+    return unplaced_model(kind, wrap).to(device)
+
+
+def unplaced_model(kind: str, wrap: str) -> nn.Module:
     torch.manual_seed(7)
     if kind == "plain":
         return Plain()
@@ -94,14 +99,14 @@ def inner_of(model: nn.Module) -> Any:
 
 
 def numbers_of(tensor: Tensor) -> Tensor:
-    """The whole of a DTensor; this rank's numbers of any other tensor."""
+    """The whole of a DTensor; this rank's numbers of any other tensor. A copy on the CPU."""
     with torch.no_grad():
         tensor = tensor.detach()
         if isinstance(tensor, DTensor):
             tensor = tensor.full_tensor()
         if isinstance(tensor, AsyncCollectiveTensor):
             tensor = tensor.trigger_wait()
-        return tensor.clone()
+        return tensor.to("cpu", copy=True)
 
 
 def first_of(output: Any) -> Any:
@@ -137,7 +142,7 @@ class Witness:
 def batch_of(step: int, micro_batch: int, options: dict[str, Any], rank: int, ranks: int) -> Tensor:
     """The rows of this replica: those of all replicas together are the same at any number of replicas."""
     generator = torch.Generator().manual_seed(1000 * step + micro_batch)
-    ids = torch.randint(0, VOCABULARY, (ROWS, TOKENS), generator=generator)
+    ids = torch.randint(0, VOCABULARY, (ROWS, TOKENS), generator=generator).to(DEVICE)
     if "tp" in options["wrap"]:
         return ids
     rows = ROWS // ranks
@@ -162,7 +167,7 @@ def keep_attention(model: nn.Module, ids: Tensor, witness: Witness) -> None:
     model.set_attn_implementation(used)
     witness.micro_batch = micro_batch
     for layer, probabilities in enumerate(attentions, 1):
-        witness.values[step, micro_batch, f"attention {layer}"] = probabilities.clone()
+        witness.values[step, micro_batch, f"attention {layer}"] = numbers_of(probabilities)
 
 
 def keep_lenses(model: nn.Module, ids: Tensor, witness: Witness) -> None:

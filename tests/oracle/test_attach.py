@@ -175,6 +175,7 @@ def test_a_program_changes_the_losses_as_a_hook_of_pytorch_does(
     assert steered.losses[:2] == alone.losses[:2] and steered.losses[2] != alone.losses[2]
 
 
+@pytest.mark.cpu_only
 def test_a_trainer_of_transformers_is_watched_by_its_callback(tmp_path: Path) -> None:
     plan = {"entries": [{"point": "*", "rows": 0, "micro_batches": "0-1", "compressor": {"kind": "none"}}]}
     watched = train(tmp_path / "watched", 2, plan, script="attached_trainer.py", model="gpt2", micro_batches=2)

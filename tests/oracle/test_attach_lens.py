@@ -58,6 +58,7 @@ def check_saved(run: Training) -> None:
         assert [float(value) for value in one["values"]] == pytest.approx(expected.reshape(-1), abs=TOLERANCE), one
 
 
+@pytest.mark.cpu_only
 def test_the_loss_at_each_token_is_part_of_the_steps_loss(tmp_path: Path) -> None:
     topk = {"kind": "topk", "k": 4}
     run = train(tmp_path, 2, {"entries": [entry("Logits", compressor=topk), entry("InputTokens")]}, model="llama", wrap="tp")

@@ -44,15 +44,15 @@ class Results:
     nnsight: dict[int, Any]
 
 
-def start(line: list[str]) -> None:
+def start(line: list[str], **more: str) -> None:
     build = os.environ.get("TENSOR_TRACER_BUILD", str(REPOSITORY / "build/release"))
-    variables = environment() | {"TENSOR_TRACER_BUILD": build, "PYTHONPATH": str(REPOSITORY / "python")}
+    variables = environment() | {"TENSOR_TRACER_BUILD": build, "PYTHONPATH": str(REPOSITORY / "python")} | more
     done = subprocess.run(line, env=variables, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def attached_run(folder: Path, ranks: int) -> Attached:
-    out = folder / f"ranks{ranks}"
+def attached_run(folder: Path, ranks: int, device: str = "cpu") -> Attached:
+    out = folder / f"{device}{ranks}"
     out.mkdir()
     attach = {"port": None, "plan": {"entries": []}, "run_dir": str(out / "run"), "record": str(out / "record"),
               "vectors": str(folder / "vectors"), "files": str(folder / "programs")}  # fmt: skip
@@ -60,7 +60,7 @@ def attached_run(folder: Path, ranks: int) -> Attached:
              "steps": PLACED[-1].steps[-1], "attach": attach}  # fmt: skip
     launcher = [] if ranks == 1 else ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     script = Path(__file__).with_name("attached_programs.py")
-    start([sys.executable, *launcher, str(script), str(out), json.dumps(asked)])
+    start([sys.executable, *launcher, str(script), str(out), json.dumps(asked)], TT_DEVICE=device)
     with open_recording(out / "record" / "run.ttrec") as recording:
         told = [event["detail"] for event in recording.events("saved")]
     saved = {
@@ -72,15 +72,20 @@ def attached_run(folder: Path, ranks: int) -> Attached:
     return Attached(torch.load(out / "steps.pt"), saved)
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    folder = tmp_path_factory.mktemp("nnsight")
+def write_model(folder: Path) -> None:
+    """And the files that programs use."""
     torch.manual_seed(7)
     config = LlamaConfig(hidden_size=HIDDEN, intermediate_size=48, num_hidden_layers=LAYERS, num_attention_heads=4,
                          num_key_value_heads=2, vocab_size=VOCABULARY, max_position_embeddings=SEQUENCE,
                          initializer_range=0.2)  # fmt: skip
     LlamaForCausalLM(config).save_pretrained(folder / "model")
     write_world(folder)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    folder = tmp_path_factory.mktemp("nnsight")
+    write_model(folder)
     attached = {ranks: attached_run(folder, ranks) for ranks in (1, 2)}
     noise: dict[int, dict[tuple[str, int], Tensor]] = {}
     for (program, name, step, layer), values in attached[1].saved.items():

@@ -67,6 +67,7 @@ def test_a_program_writes_a_named_value(tmp_path: Path) -> None:
     assert torch.equal(torch.from_numpy(changed.values.copy()), 2.0 * bare[1][3, "value", 2])
 
 
+@pytest.mark.cpu_only
 def test_the_ranks_of_a_sharded_value_are_put_together(tmp_path: Path) -> None:
     bare = run_ranks(scenarios.sharded, 2, tmp_path / "bare", None, False, env=environment(tmp_path / "bare"))
     attach = options(tmp_path, plan=plan("squares"))

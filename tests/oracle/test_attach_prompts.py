@@ -39,7 +39,7 @@ def computed(
     kind: str, wrap: str, weights: dict[str, Tensor], text: str, doubled: bool
 ) -> dict[tuple[str, int], Tensor]:  # fmt: skip
     """Of HiddenStates and Logits: what the model computes in one process. `doubled`: as the program says."""
-    model = make_model(kind, "none")
+    model = make_model(kind, "none", "cpu")
     model.load_state_dict(weights, strict=False)
     model.eval()
     layer = model.get_submodule(f"{LAYERS[kind]}.1")

@@ -10,6 +10,7 @@ from typing import Any
 
 import attach_scenarios as scenarios
 import pytest
+import torch
 from forked_ranks import Ended, Ranks, run_ranks
 from program import REPOSITORY
 from tensor_tracer import RecordError, open_recording
@@ -109,6 +110,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize(("pattern", "kind"), WRONG)
 def test_a_wrong_placement_switches_its_place_off(pattern: str, kind: str, tmp_path: Path) -> None:
     from torch.distributed.tensor import Replicate, Shard
@@ -132,6 +134,7 @@ def test_records_follow_shapes_that_change_between_steps(which: str, tmp_path: P
         assert {(3, direction, (4, 12, 64)), (5, direction, later)} <= shapes
 
 
+@pytest.mark.cpu_only
 def test_a_sharded_tensor_of_another_shape_is_switched_off(tmp_path: Path) -> None:
     watched, alone = both(scenarios.other_shapes, 2, tmp_path, "llama", "tp", "features")
     assert results(watched) == results(alone)
@@ -231,8 +234,10 @@ def test_detach_leaves_nothing_behind(kind: str, wrap: str, ranks: int, raises: 
             assert one.result["attached"]["children"] and one.result["attached"]["ours"]
         if ranks > 1:
             assert one.result["attached"]["groups"] > one.result["before"]["groups"]
-            # These threads wake up a hundred times a second: our groups have none of their own.
-            assert one.result["attached"]["loops"] == one.result["before"]["loops"] > 0
+            # These threads wake up a hundred times a second: our groups have none of their own. Before 2.13 they have
+            # no name.
+            assert one.result["attached"]["loops"] == one.result["before"]["loops"]
+            assert one.result["before"]["loops"] > 0 or torch.__version__ < "2.13"
 
 
 ERRORS = [

@@ -84,6 +84,7 @@ def train_replicas(attach: Options) -> list[dict[str, list[float]]]:
     return steps
 
 
+@pytest.mark.cpu_only
 def test_weights_of_replicas_count_once(tmp_path: Path) -> None:
     steps = run_ranks(train_replicas, 4, tmp_path / "on", options(tmp_path, plan=PLAN), env=environment(tmp_path))[0]
     (record,) = [one for one in records(tmp_path) if one.point == "Updates"]

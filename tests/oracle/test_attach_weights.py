@@ -58,6 +58,7 @@ def weights_of(points: list[dict[str, Any]]) -> dict[str, tuple[list[int], str, 
     }  # fmt: skip
 
 
+@pytest.mark.cpu_only
 def test_the_weights_of_two_tensor_parallel_ranks_are_those_of_the_whole_model(tmp_path: Path) -> None:
     watched, _ = both(scenarios.multiply_weights, 2, tmp_path, "llama", "tp", "layers[2].mlp.fc2.weight *= 1.5",
                       [LLAMA.format(1, "mlp.down_proj")])  # fmt: skip
