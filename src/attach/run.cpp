@@ -69,6 +69,7 @@ void Run::learn(const json& description, const json& plan, PromptCalls calls) {
   places_ = std::make_shared<const Places>(read_places(description.at("places")));
   const at::Device device(description.at("device").get<std::string>());
   set_contexts(description.at("step"), device);
+  share_token_texts(description.at("facts").at("tokenizer"));
   hooks_ = intervene::make_engine(program_context_, tensor_group_, control_group_);
   if (const std::int64_t head = description.at("head"); head != 0)
     hooks_->use_modules({call_head(head, "final_norm"), call_head(head, "output_layer")});
@@ -130,6 +131,18 @@ void Run::set_contexts(const json& step, at::Device device) {
   program_context_.dtype = dtype_of(step.at("dtype"));
   program_context_.device = device;
   program_context_.seed = step.value("seed", std::uint64_t{0});
+}
+
+// Rank 0 alone has the tokenizer.
+void Run::share_token_texts(const json& tokenizer) {
+  std::string text = tokenizer.dump();
+  comm::broadcast_text(control_group_, text, 0);
+  const json shared = json::parse(text);
+  auto& texts = program_context_.token_texts;
+  if (shared.contains("texts"))
+    texts = std::make_shared<const intervene::TokenTexts>(shared.at("texts"));
+  else if (shared.at("kind") != "byte")
+    texts = nullptr;
 }
 
 trace::Plan Run::first_plan(const json& plan) const {

@@ -72,6 +72,7 @@ class Run {
  private:
   void check_agreement(const std::string& description) const;
   void set_contexts(const nlohmann::json& step, at::Device device);
+  void share_token_texts(const nlohmann::json& tokenizer);
   void connect(nlohmann::json facts, const trace::Plan& plan);
   void connect_leader();
   trace::Plan first_plan(const nlohmann::json& plan) const;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/intervene/program_cache.h"
+#include "src/intervene/token_texts.h"
 
 namespace tt::intervene {
 namespace {
@@ -55,24 +56,6 @@ at::Tensor positions_of(const graph::Ranges& ranges, const at::Tensor& tokens, b
   for (const at::Tensor& prompt : tokens.cpu().contiguous().unbind())
     rows.push_back(mask_of(ranges, 0, size, length_of(prompt)));
   return at::stack(rows);
-}
-
-// The tokens at which `text` occurs. Each token is one byte.
-at::Tensor spelled(const at::Tensor& tokens, const std::string& text) {
-  const at::Tensor ids = tokens.cpu().contiguous();
-  at::Tensor mask = at::zeros(ids.sizes(), ids.options().dtype(at::kBool));
-  const auto length = static_cast<std::int64_t>(text.size());
-  for (std::int64_t row = 0; row < ids.size(0); ++row) {
-    const auto* line = ids.const_data_ptr<std::int64_t>() + row * ids.size(1);
-    bool* out = mask.mutable_data_ptr<bool>() + row * ids.size(1);
-    for (std::int64_t at = 0; at + length <= ids.size(1); ++at) {
-      const bool is_here = std::equal(text.begin(), text.end(), line + at, [](char c, auto token) {
-        return static_cast<unsigned char>(c) == token;
-      });
-      if (is_here) std::fill_n(out + at, length, true);
-    }
-  }
-  return mask;
 }
 
 }  // namespace
@@ -193,8 +176,8 @@ std::shared_ptr<const Specialization> ActiveProgram::specialization_for(const Sh
   return specializations[shape] = specialize(program, layers, shape, context, contents);
 }
 
-at::Tensor ActiveProgram::selected(const trace::ForwardScope& scope,
-                                   const at::Tensor& tokens) const {
+at::Tensor ActiveProgram::selected(const trace::ForwardScope& scope, const at::Tensor& tokens,
+                                   const TokenTexts* texts) const {
   const graph::Schedule& when = program.when;
   at::Tensor all;
   const auto narrow_to = [&all](const at::Tensor& mask) {
@@ -206,7 +189,7 @@ at::Tensor ActiveProgram::selected(const trace::ForwardScope& scope,
     narrow_to(rows.unsqueeze(1).expand(shape));
   }
   if (!when.tokens.empty()) narrow_to(positions_of(when.tokens, tokens, scope.prompt_set > 0));
-  if (!when.token_text.empty()) narrow_to(spelled(tokens, when.token_text));
+  if (!when.token_text.empty()) narrow_to(spelled(tokens, when.token_text, *texts));
   return all.defined() ? all.to(tokens.device()) : all;
 }
 

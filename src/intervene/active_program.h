@@ -110,8 +110,9 @@ struct ActiveProgram : ProgramSettings {
   std::shared_ptr<const Specialization> specialization_for(const Shape& shape,
                                                            const Context& context);
   /// The positions that rows, tokens and token_text of `when` select: bool [batch, sequence];
-  /// undefined: all positions.
-  at::Tensor selected(const trace::ForwardScope& scope, const at::Tensor& tokens) const;
+  /// undefined: all positions. `texts`: of the run; null if token_text is refused.
+  at::Tensor selected(const trace::ForwardScope& scope, const at::Tensor& tokens,
+                      const TokenTexts* texts) const;
   /// {"name", "text", "parameters", "since", …} of docs/protocol.md.
   nlohmann::json describe() const;
 };

@@ -59,6 +59,12 @@ base::Status check_fit(const LayerDraft& draft, const graph::Effect& effect,
 // rows, tokens and token_text select positions of a batch, so the effect must have batch rows.
 base::Status check_where(const LayerDraft& draft, const graph::Effect& effect, bool has_no_rows) {
   const graph::Schedule& when = draft.program.when;
+  if (!when.token_text.empty() && draft.context.token_texts == nullptr) {
+    return expr::to_error(draft.program.ast(), {effect.span,
+                                                "token_text needs the texts of the tokens, which "
+                                                "this run does not know",
+                                                "call attach() with the model's tokenizer"});
+  }
   const bool chooses = !when.rows.empty() || !when.tokens.empty() || !when.token_text.empty();
   if (!chooses || !has_no_rows) return {};
   return expr::to_error(draft.program.ast(),

@@ -196,6 +196,43 @@ def refused(attach: dict[str, Any], kind: str, wrap: str, texts: list[str]) -> A
     return train(training, lambda run, _: {text: refusals_of(run, text) for text in texts})
 
 
+class Syllables:
+    """A tokenizer that spells "not" with one token or with two."""
+
+    def encode(self, _text: str) -> list[int]:
+        return [2]
+
+    def decode(self, ids: list[int]) -> str:
+        return "".join(["no", "t", "not", "nothing", ""][one % 5] for one in ids)
+
+
+def spelled(attach: Options, kind: str) -> tuple[list[float], str]:
+    """From step 3 on, layer 2 gives twice its output at tokens that spell "not": by a program, or without the tracer by
+    a hook. Global rank 0 alone has the tokenizer. Returns the losses, and why the program is refused."""
+    is_first = not dist.is_initialized() or dist.get_rank() == 0
+    more = {"tokenizer": Syllables()} if kind == "syllables" and is_first else {}
+    training = Training("plain", "ddp" if dist.is_initialized() else "none", attach and attach | more)
+    now: dict[str, Tensor] = {}
+    training.root.register_forward_pre_hook(lambda _module, args: now.update(kinds=args[0] % 5))
+
+    def doubled(_module: nn.Module, _args: Any, hidden: Tensor) -> Tensor:
+        is_one = now["kinds"] == 2
+        first = torch.zeros_like(is_one)
+        first[:, :-1] = (now["kinds"][:, :-1] == 0) & (now["kinds"][:, 1:] == 1)
+        is_spelled = is_one | first | first.roll(1, dims=1)
+        return torch.where(is_spelled[..., None], 2 * hidden, hidden)
+
+    refused = []
+
+    def before(step: int) -> None:
+        if step == 3 and training.run is None:
+            training.root.blocks[1].register_forward_hook(doubled)
+        elif step == 3:
+            refused.append(refusal_of(lambda: training.run.intervene('when(token_text="not")\nlayers[2].output *= 2')))
+
+    return training.steps(5, before), "".join(refused)
+
+
 def failing(attach: dict[str, Any], kind: str, wrap: str, ranks: list[int]) -> tuple[list[float], Any]:
     """On some ranks, layer 2 fails in each forward without gradients."""
     training = Training(kind, wrap, attach)

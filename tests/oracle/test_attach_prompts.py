@@ -211,3 +211,13 @@ def test_errors_of_the_options_are_those_of_every_rank(
     place = tmp_path / "ranks"
     found = run_ranks(scenarios.attach_error, 2, place, attach, of_rank_0, env=environment(place))
     assert all(says in one for one in found), found
+
+
+def test_token_text_finds_the_tokens_of_any_tokenizer(tmp_path: Path) -> None:
+    work = scenarios.spelled
+    attach = options(tmp_path, plan={"entries": []}, port=None)
+    watched = run_ranks(work, 2, tmp_path / "ranks", attach, "syllables", env=environment(tmp_path))
+    by_hook = run_ranks(work, 2, tmp_path / "alone", None, "", env=environment(tmp_path))
+    assert watched == by_hook
+    [(refused, why)] = run_ranks(work, 1, tmp_path / "one", attach, "", env=environment(tmp_path))
+    assert "this run does not know" in why and "tokenizer" in why and len(refused) == 5

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/graph/program.h"
@@ -15,6 +17,11 @@ namespace tt::intervene {
 /// Keeps the programs that were compiled last; see src/intervene/program_cache.h.
 class ProgramCache;
 std::shared_ptr<ProgramCache> make_program_cache();
+
+/// The text of each token id, from 0; empty: the id has none.
+using TokenTexts = std::vector<std::string>;
+/// Of ids that are bytes.
+std::shared_ptr<const TokenTexts> texts_of_bytes();
 
 /// Facts of the run, to check programs. Libraries may be null; they outlive the context. Thread:
 /// any.
@@ -31,6 +38,8 @@ struct Context {
   at::ScalarType dtype = at::kFloat;  // of activations, and of weights in the forward
   at::Device device = at::kCPU;       // of both
   std::uint64_t seed = 0;
+  /// What `token_text` is compared with; null: not known, and token_text is refused.
+  std::shared_ptr<const TokenTexts> token_texts = texts_of_bytes();
   /// The programs compiled for this run. Copies of the context share the cache.
   std::shared_ptr<ProgramCache> programs = make_program_cache();
 

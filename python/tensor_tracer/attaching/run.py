@@ -420,7 +420,7 @@ class AttachedRun:
         device = next((str(site.seen.device) for site in table.places if site.stage in stages), "cpu")
         self._prompts = self._prompt_model(table)
         description = table.description | {"head": self._head, "device": device, "prompts": self._prompts.settings()}
-        if self._hub:
+        if self._groups.rank == 0:
             self._tell_texts(description["facts"])
         called(self._native.learn, json.dumps(description), self._agreed_plan(table.places))
         give_up = self._switch_off if len(self._groups.tensor_ranks) > 1 else None
