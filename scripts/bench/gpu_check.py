@@ -37,8 +37,8 @@ TESTS = ["tests/oracle/programs_on_device.py", *(
 SIDE_BY_SIDE = ("-n12", "--dist=loadgroup")
 ROWS = {
     "idle": "none", "every 50th": "stats of every linear layer's output and gradient, every 50th step",
-    "stats": "the same at every step", "tiles": "96 tiles of the same tensors",
-    "hooks": "mean, deviation, least, most and norm by PyTorch's hooks",
+    "stats": "the same at every step", "tiles": "96 tiles of each token of the first batch row, at every step",
+    "hooks": "mean, deviation, least, most and norm by PyTorch's hooks, at every step",
 }  # fmt: skip
 SHAPES = [(2, 3, 300), (1, 130, 320), (2, 200, 4096), (1, 4, 50257)]
 

@@ -49,13 +49,15 @@ class Model(nn.Module):
 
 
 def plan_of(watches: str) -> dict[str, object]:
-    """`watches`: everything; stats or tiles of each linear layer's output and gradient; the stats every 50th step; idle."""
+    """`watches`: everything; the stats of each linear layer's output and gradient, at every step or every 50th; tiles of
+    their first row, as a heat map has them; idle."""
     stats = {"kind": "stats"}
     kind = {"everything": {"kind": "none"}, "stats": stats, "every 50th": stats, "tiles": {"kind": "tile", "tiles": 96}}
     if watches not in kind:
         return {"entries": []}
     points = ["*"] if watches == "everything" else ["*up.output", "*down.output", "Logits"]
-    more = {"rows": 0, "compressor": kind[watches], "every": 50 if watches == "every 50th" else 1}
+    rows, every = (1 if watches == "tiles" else 0), (50 if watches == "every 50th" else 1)
+    more = {"rows": rows, "compressor": kind[watches], "every": every}
     directions = ("value", "gradient")
     return {"entries": [{"point": point, "direction": one, **more} for point in points for one in directions]}
 
