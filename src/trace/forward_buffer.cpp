@@ -1,6 +1,7 @@
 #include "src/trace/forward_buffer.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <cstring>
@@ -36,6 +37,11 @@ void grow(at::Tensor& memory, std::size_t bytes, std::size_t used) {
   memory = larger;
 }
 
+std::size_t numbers_bytes(const Slot& slot) {
+  const auto count = static_cast<std::size_t>(c10::multiply_integers(slot.shape));
+  return (count * (slot.is_double ? sizeof(double) : sizeof(float)) + 7) / 8 * 8;
+}
+
 }  // namespace
 
 std::size_t Slot::bytes_of(std::size_t rank) const {
@@ -64,6 +70,8 @@ std::size_t ForwardBuffer::add(Slot slot) {
   for (std::size_t rank = 0; rank < rank_bytes_.size(); ++rank)
     rank_bytes_[rank] += slot.bytes_of(rank);
   grow(own_, rank_bytes_[own_rank_], slot.offset[own_rank_]);
+  if (runtime_ != nullptr && own_rank_ == 0 && slot.packing != nullptr)
+    slot.device_join = slot.packing->device_join(own_.device());
   slots_.push_back(std::move(slot));
   marks_.emplace_back();
   return slots_.size() - 1;
@@ -155,14 +163,92 @@ void ForwardBuffer::gather() {
                                 all_.narrow(0, 0, is_root ? size_of(total) : 0), 0);
 }
 
+// On rank 0: the bytes of all ranks, or its own if no other rank has some.
+at::Tensor ForwardBuffer::gathered() const {
+  const std::size_t total = rank_begin_.back() + rank_bytes_.back();
+  return (total == rank_bytes_[0] ? own_ : all_).narrow(0, 0, size_of(total));
+}
+
+std::size_t ForwardBuffer::gathered_offset(const Slot& slot, std::size_t rank) const {
+  return rank_begin_[rank] + slot.offset[rank];
+}
+
+// The gathered bytes that the host joins, in their order; the host's copy begins with them.
+std::vector<ForwardBuffer::Range> ForwardBuffer::place_parts() {
+  std::vector<Range> ranges;
+  std::size_t used = 0;
+  for (std::size_t rank = 0; rank < rank_bytes_.size(); ++rank) {
+    for (Slot& slot : slots_) {
+      slot.host_offset.resize(rank_bytes_.size());
+      const std::size_t bytes = slot.bytes_of(rank), begin = gathered_offset(slot, rank);
+      if (bytes == 0 || slot.device_join) continue;
+      slot.host_offset[rank] = used;
+      used += bytes;
+      if (ranges.empty() || ranges.back().end != begin) ranges.push_back({begin, begin});
+      ranges.back().end += bytes;
+    }
+  }
+  return ranges;
+}
+
+// The marks, then the numbers, of all slots that the device joins. `host_offset`: in the host's
+// copy.
+at::Tensor ForwardBuffer::join_on_device(std::size_t host_offset) {
+  const at::Tensor source = gathered();
+  std::vector<std::int64_t> marks;
+  for (Slot& slot : slots_) {
+    for (std::size_t rank = 0; rank < rank_bytes_.size(); ++rank) {
+      if (!slot.device_join || slot.bytes_of(rank) == 0) continue;
+      slot.host_offset[rank] = host_offset + marks.size() * kMarkBytes;
+      marks.push_back(size_of(gathered_offset(slot, rank) / kMarkBytes));
+    }
+  }
+  std::size_t bytes = marks.size() * kMarkBytes;
+  for (Slot& slot : slots_) {
+    if (!slot.device_join) continue;
+    slot.joined_offset = host_offset + bytes;
+    bytes += numbers_bytes(slot);
+  }
+  at::Tensor joined = at::empty({size_of(bytes)}, source.options());
+  if (marks.empty()) return joined;
+  const at::Tensor host = runtime_->host_memory(size_of(marks.size() * kMarkBytes));
+  std::memcpy(data_of(host), marks.data(), host.nbytes());
+  at::Tensor own_marks = joined.narrow(0, 0, host.numel()).view(at::kLong);
+  at::index_select_out(own_marks, source.view(at::kLong), 0,
+                       host.to(source.device(), /*non_blocking=*/true).view(at::kLong));
+  for (const Slot& slot : slots_) {
+    if (!slot.device_join) continue;
+    std::vector<const std::byte*> parts(rank_bytes_.size(), nullptr);
+    for (std::size_t rank = 0; rank < parts.size(); ++rank)
+      if (slot.bytes_of(rank) > 0)
+        parts[rank] = data_of(source) + gathered_offset(slot, rank) + kMarkBytes;
+    slot.device_join(parts, data_of(joined) + slot.joined_offset - host_offset);
+  }
+  return joined;
+}
+
 void ForwardBuffer::copy_to_host() {
   if (own_rank_ != 0) return;
-  const std::size_t total = rank_begin_.back() + rank_bytes_.back();
-  const at::Tensor& source = total == rank_bytes_[0] ? own_ : all_;
-  if (!host_.defined() || host_.numel() < size_of(total))
-    host_ = runtime_->host_memory(source.numel());
-  host_.narrow(0, 0, size_of(total)).copy_(source.narrow(0, 0, size_of(total)), true);
-  // A list of tokens is made on the host.
+  const std::vector<Range> ranges = place_parts();
+  std::size_t used = 0;
+  for (const Range& range : ranges) used += range.end - range.begin;
+  const at::Tensor joined = join_on_device(used);
+  const std::size_t bytes = used + joined.nbytes();
+  if (!host_.defined() || host_.numel() < size_of(bytes))
+    host_ = runtime_->host_memory(size_of(bytes * 5 / 4));
+  host_.narrow(0, size_of(used), joined.numel()).copy_(joined, /*non_blocking=*/true);
+  used = 0;
+  for (const Range& range : ranges) {
+    const std::int64_t count = size_of(range.end - range.begin);
+    host_.narrow(0, size_of(used), count)
+        .copy_(gathered().narrow(0, size_of(range.begin), count), /*non_blocking=*/true);
+    used += range.end - range.begin;
+  }
+  copy_tokens();
+}
+
+// A list of tokens is made on the host.
+void ForwardBuffer::copy_tokens() {
   for (Slot& slot : slots_) {
     if (!slot.tokens.defined() || slot.tokens.is_cpu()) continue;
     const at::Tensor copied = runtime_->host_memory(size_of(slot.tokens.nbytes()));
@@ -180,16 +266,21 @@ void ForwardBuffer::finish_gather() {
 }
 
 const std::byte* ForwardBuffer::marked_part(const Slot& slot, std::size_t rank) const {
-  if (runtime_ != nullptr) return data_of(host_) + rank_begin_[rank] + slot.offset[rank];
+  if (runtime_ != nullptr) return data_of(host_) + slot.host_offset[rank];
   const std::byte* begin = rank == 0 ? data_of(own_) : data_of(all_) + rank_begin_[rank];
   return begin + slot.offset[rank];
 }
 
 std::vector<const std::byte*> ForwardBuffer::parts_of(const Slot& slot) const {
+  if (slot.device_join) return {};
   std::vector<const std::byte*> parts(rank_bytes_.size(), nullptr);
   for (std::size_t rank = 0; rank < parts.size(); ++rank)
     if (slot.bytes_of(rank) > 0) parts[rank] = marked_part(slot, rank) + kMarkBytes;
   return parts;
+}
+
+const std::byte* ForwardBuffer::joined(const Slot& slot) const {
+  return slot.device_join ? data_of(host_) + slot.joined_offset : nullptr;
 }
 
 ForwardBuffer::Outcome ForwardBuffer::outcome_of(const Slot& slot, std::size_t rank) const {
@@ -206,8 +297,18 @@ ForwardBuffer::Outcome ForwardBuffer::outcome(const Slot& slot) const {
 std::string ForwardBuffer::failure(const Slot& slot) const {
   for (std::size_t rank = 0; rank < rank_bytes_.size(); ++rank) {
     if (slot.bytes_of(rank) == 0 || outcome_of(slot, rank) != Outcome::kFailed) continue;
-    const auto* text = reinterpret_cast<const char*>(marked_part(slot, rank) + kMarkBytes);
-    const std::string why(text, strnlen(text, slot.bytes_of(rank) - kMarkBytes));
+    const std::size_t bytes = slot.bytes_of(rank) - kMarkBytes;
+    // The parts of what a device joins are still there.
+    const at::Tensor copied =
+        slot.device_join
+            ? gathered()
+                  .narrow(0, size_of(gathered_offset(slot, rank) + kMarkBytes), size_of(bytes))
+                  .cpu()
+            : at::Tensor();
+    const std::byte* part =
+        copied.defined() ? data_of(copied) : marked_part(slot, rank) + kMarkBytes;
+    const auto* text = reinterpret_cast<const char*>(part);
+    const std::string why(text, strnlen(text, bytes));
     return "tensor rank " + std::to_string(rank) +
            (why.empty() ? " could not capture it" : ": " + why);
   }

@@ -29,6 +29,9 @@ struct Slot {
   bool is_double = false;                            // numbers are double; false: float
   std::size_t leader_bytes = 0;                      // without a packing: bytes on the leader
   std::vector<std::size_t> offset = {};              // per rank, into that rank's buffer
+  DeviceJoin device_join = {};                       // on rank 0; null: the host joins the parts
+  std::vector<std::size_t> host_offset = {};         // per rank, of its mark in the host's copy
+  std::size_t joined_offset = 0;                     // of what the device joined
 
   /// Bytes of the rank's part with its mark, which states the outcome; 0: the rank has no part.
   std::size_t bytes_of(std::size_t rank) const;
@@ -40,8 +43,9 @@ struct Slot {
 /// would write past the end of rank 0's buffer. A failed capture leaves its slot marked as failed.
 /// Memory is kept between passes. Thread: the thread that runs the step.
 ///
-/// On a device the parts stay there until rank 0 has gathered them; then rank 0 copies them to the
-/// host. Gather and copy run aside (DeviceRuntime).
+/// On a device the parts stay there until rank 0 has gathered them; then rank 0 joins them there if
+/// their packing can (Packing::device_join), and copies the numbers to the host, else the parts.
+/// Gather, join and copy run aside (DeviceRuntime).
 class ForwardBuffer {
  public:
   /// `runtime` outlives the buffer; null: the buffer is in host memory.
@@ -82,9 +86,12 @@ class ForwardBuffer {
   bool is_pending() const { return is_pending_; }
 
   const std::vector<Slot>& slots() const { return slots_; }
-  /// Rank 0, after finish_gather: the parts of all ranks. REQUIRES: outcome(slot) is neither
-  /// kUnreached nor kFailed.
+  /// Rank 0, after finish_gather: the parts of all ranks; empty if joined(slot). REQUIRES:
+  /// outcome(slot) is neither kUnreached nor kFailed.
   std::vector<const std::byte*> parts_of(const Slot& slot) const;
+  /// Rank 0, after finish_gather: the numbers that the device joined; null: the host joins.
+  /// REQUIRES as parts_of.
+  const std::byte* joined(const Slot& slot) const;
   /// Rank 0, after finish_gather: the worst outcome of all ranks.
   Outcome outcome(const Slot& slot) const;
   /// Rank 0, after finish_gather: "tensor rank 1: reason", of the first rank whose part is marked
@@ -97,13 +104,22 @@ class ForwardBuffer {
     std::string why;
   };
 
+  struct Range {
+    std::size_t begin, end;
+  };
+
   const std::byte* marked_part(const Slot& slot, std::size_t rank) const;
+  std::size_t gathered_offset(const Slot& slot, std::size_t rank) const;
+  at::Tensor gathered() const;
   Outcome outcome_of(const Slot& slot, std::size_t rank) const;
   at::Tensor own_bytes(const Slot& slot) const;  // without the mark
   void write_marks();
   void copy_marks();
   void gather();
+  std::vector<Range> place_parts();
+  at::Tensor join_on_device(std::size_t host_offset);
   void copy_to_host();
+  void copy_tokens();
 
   comm::ProcessGroup group_;
   DeviceRuntime* runtime_;
@@ -111,12 +127,14 @@ class ForwardBuffer {
   std::vector<Slot> slots_;
   std::vector<Mark> marks_;  // by slot
   std::vector<std::size_t> rank_bytes_;
-  at::Tensor own_;   // uint8, on the buffer's device
-  at::Tensor all_;   // the same, of all ranks
-  at::Tensor host_;  // rank 0 with a device: the copy of all_, or of own_ if only rank 0 has data
+  at::Tensor own_;  // uint8, on the buffer's device
+  at::Tensor all_;  // the same, of all ranks
+  // Rank 0 with a device: the marked parts that the host joins; then the marks and the numbers of
+  // what the device joins.
+  at::Tensor host_;
   std::vector<std::size_t> rank_begin_;
   comm::Work gather_;
-  std::unique_ptr<DeviceEvent> done_;  // of a device: gather and copy
+  std::unique_ptr<DeviceEvent> done_;  // of a device: gather, join and copy
   bool is_pending_ = false;
 };
 

@@ -313,7 +313,8 @@ struct Pass::State final : EndedPass, std::enable_shared_from_this<Pass::State> 
     }
     try {
       const base::CpuTimer timer(memory_.entry_seconds[slot.entry]);
-      core_->writer.append(message, plan_->plan(), scope_, slot, buffer.parts_of(slot));
+      core_->writer.append(message, plan_->plan(), scope_, slot, buffer.parts_of(slot),
+                           buffer.joined(slot));
     } catch (const std::exception& error) {
       plan_->switch_off(slot.entry, reason_of(error));
     }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "src/trace/wire.h"
 
@@ -53,7 +54,8 @@ protocol::RecordHeader RecordWriter::header_for(const Plan& plan, const ForwardS
 }
 
 void RecordWriter::append(std::string& message, const Plan& plan, const ForwardScope& scope,
-                          const Slot& slot, const std::vector<const std::byte*>& parts) {
+                          const Slot& slot, const std::vector<const std::byte*>& parts,
+                          const std::byte* joined) {
   if (slot.packing == nullptr) {
     protocol::append_record(message, header_for(plan, scope, slot, slot.shape),
                             {parts.front(), slot.leader_bytes});
@@ -65,9 +67,12 @@ void RecordWriter::append(std::string& message, const Plan& plan, const ForwardS
     numbers_.resize(static_cast<std::size_t>(count));
   const PlanEntry& entry = plan.entries[slot.entry];
   const int row = context_.places->rows()[entry.point].hidden_state.value_or(slot.layer);
-  slot.packing->join({row, slot.targets}, parts, reinterpret_cast<std::byte*>(numbers_.data()));
-  if (entry.compressor->kept.units > 0) return append_kept(message, plan, scope, slot);
   const auto type = slot.is_double ? at::kDouble : at::kFloat;
+  if (joined == nullptr)
+    slot.packing->join({row, slot.targets}, parts, reinterpret_cast<std::byte*>(numbers_.data()));
+  else
+    std::memcpy(numbers_.data(), joined, static_cast<std::size_t>(count) * elementSize(type));
+  if (entry.compressor->kept.units > 0) return append_kept(message, plan, scope, slot);
   encode(at::from_blob(numbers_.data(), {count}, type), columns, entry.dtype, payload_);
   protocol::append_record(message, header_for(plan, scope, slot, slot.shape), payload_);
 }

@@ -21,10 +21,11 @@ class RecordWriter {
   RecordWriter(const PlanContext& context, const TracerIdentity& identity)
       : context_(context), identity_(identity) {}
 
-  /// Appends the record of one complete slot. Throws the exceptions of the compressor; then nothing
-  /// is appended and no number is used.
+  /// Appends the record of one complete slot, from the numbers that a device joined, or if `joined`
+  /// is null from the parts. Throws the exceptions of the compressor; then nothing is appended and
+  /// no number is used.
   void append(std::string& message, const Plan& plan, const ForwardScope& scope, const Slot& slot,
-              const std::vector<const std::byte*>& parts);
+              const std::vector<const std::byte*>& parts, const std::byte* joined);
 
  private:
   protocol::RecordHeader header_for(const Plan& plan, const ForwardScope& scope, const Slot& slot,

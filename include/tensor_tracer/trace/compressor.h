@@ -35,6 +35,11 @@ struct CaptureFacts {
 using PackKernel = std::function<void(const CaptureFacts& facts, std::size_t rank,
                                       const at::Tensor& local, std::span<std::byte> part)>;
 
+/// The leader's join on a device: gives the current stream what writes the numbers of the record to
+/// `out`. `parts` and `out` as in Packing::join, but in the device's memory, which must live until
+/// the stream has done it. Throws std::runtime_error if the device refuses.
+using DeviceJoin = std::function<void(const std::vector<const std::byte*>& parts, std::byte* out)>;
+
 /// The kernels of one compressor: one for each type of device that the compressor supports.
 /// Immutable. Thread: any.
 class PackKernels {
@@ -68,6 +73,10 @@ class Packing {
             std::span<std::byte> part) const {
     kernels().on(local.device())(facts, rank, local, part);
   }
+  /// Leader: the join on this device, of the same bits as join(). Null: there is none for the
+  /// compressor or the layout, or the build has no kernels; then the parts go to the host. The
+  /// packing outlives it.
+  virtual DeviceJoin device_join(at::Device /*on*/) const { return nullptr; }
   /// Leader: writes the numbers of the record to `out`, row-major. `parts` are the contributions of
   /// all ranks, null for a rank without one, all in host memory. `out` has room for all of
   /// shape() and is aligned to 8 bytes.

@@ -31,6 +31,10 @@
 ///       // without it the values are the record. `lines`: of cells. `tails`: as `parts` of join.
 ///       void combine(const Kernel& kernel, std::span<Value> values, std::int64_t lines,
 ///                    const std::vector<const std::byte*>& tails, Number* out) const;
+///       // Optional: the same on a device, for cells with one value (device/join.h); without
+///       cells,
+///       // scratch and out.
+///       Join device_join() const;
 ///     };
 ///     struct Kernel {
 ///       void reduce(const Cell<Number>& cell, Value* out);
@@ -166,7 +170,8 @@ class CellPacking final : public Packing {
                                           : static_cast<std::int64_t>(layout.lines.blocks.size()))),
         kernels_(Method::kCompressor, make_kernels()),
         tables_(layout, shape, Method::kPerLine,
-                [this](std::int64_t width) { return method_.values(width); }) {
+                [this](std::int64_t width) { return method_.values(width); }),
+        places_(layout) {
     for (std::size_t rank = 0; rank < layout_.columns.chunks.size(); ++rank) {
       sizes_.push_back(size_of_part(rank));
       runs_.push_back(runs_of(layout_.columns.chunks[rank]));
@@ -182,6 +187,20 @@ class CellPacking final : public Packing {
   }
   std::vector<std::int64_t> shape() const override { return shape_; }
   const PackKernels& kernels() const override { return kernels_; }
+
+  DeviceJoin device_join(at::Device on) const override {
+    if constexpr (requires { &Method::device_join; }) {
+      auto join = method_.device_join();
+      using Join = decltype(join);
+      static_assert(!Method::kPerLine && std::is_same_v<typename Join::Value, Value>);
+      if (device::JoinLauncher<Join>::launch == nullptr || !places_.has_all()) return {};
+      join.cells = places_.template cells<Value>(on);
+      return [this, on, join](const std::vector<const std::byte*>& parts, std::byte* out) {
+        launch_join(join, on, parts, out);
+      };
+    }
+    return {};
+  }
 
   void join(const CaptureFacts& facts, const std::vector<const std::byte*>& parts,
             std::byte* out) const override {
@@ -363,6 +382,21 @@ class CellPacking final : public Packing {
     device::Launcher<Reducer>::launch(job, prepared.reducer, device::current_stream(on));
   }
 
+  template <typename Join>
+  void launch_join(Join join, at::Device on, const std::vector<const std::byte*>& parts,
+                   std::byte* out) const {
+    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+      if (parts[rank] == nullptr) continue;
+      join.cells.ranks[rank].values = reinterpret_cast<const Value*>(parts[rank]);
+      join.cells.ranks[rank].tail = parts[rank] + sizes_[rank].bytes;
+    }
+    // Freed memory is used again on the same stream only, so after the kernels.
+    const at::Tensor scratch = device::scratch_memory(join.scratch_bytes(), on);
+    join.scratch = static_cast<std::byte*>(scratch.mutable_data_ptr());
+    join.out = reinterpret_cast<Number*>(out);
+    device::JoinLauncher<Join>::launch(join, device::current_stream(on));
+  }
+
   // Leader: the values of every cell, in logical order.
   template <typename Kernel>
   void join_cells(const std::vector<const std::byte*>& parts, Kernel& kernel, Value* out) const {
@@ -403,6 +437,7 @@ class CellPacking final : public Packing {
   const std::int64_t cells_of_lines_;
   const PackKernels kernels_;
   const device::JobTables tables_;
+  const device::PlaceTables places_;
   std::vector<PartSize> sizes_;              // by rank
   std::vector<std::vector<ChunkRun>> runs_;  // of columns, by rank
   std::vector<BlockRun> block_runs_;         // of columns

@@ -10,6 +10,7 @@
 #include "src/trace/compress/cells.h"
 #include "src/trace/compress/kinds.h"
 #include "src/trace/device/reducers.h"
+#include "src/trace/device/stats_join.h"
 #include "src/trace/json_fields.h"
 #include "tensor_tracer/trace/reductions.h"
 
@@ -22,10 +23,8 @@ using device::BinRange;
 using device::CellStats;
 using device::Exponents;
 using device::kColumnBlock;
+using device::kHeadNumbers;
 using device::kLineBlock;
-using device::Moments;
-
-constexpr std::int64_t kHeadNumbers = 10;  // before the histogram
 
 // Histogram of plan entries. Without `range` the bins are the exponents of BinRange.
 struct Bins {
@@ -35,37 +34,6 @@ struct Bins {
   BinRange on_device() const {
     const auto [low, high] = range.value_or(std::pair(0.0, 0.0));
     return {static_cast<int>(count), range.has_value(), low, high};
-  }
-};
-
-// Pébay 2008, Sandia report SAND2008-6212, equations 2.1 to 2.3.
-void merge(Moments& all, const Moments& other) {
-  if (other.count == 0) return;
-  const double total = all.count + other.count;
-  const double a = all.count / total, b = other.count / total;
-  const double delta = other.mean - all.mean;
-  const double square = delta * delta;
-  all.m4 += other.m4 + square * square * (all.count * b) * (a * a - a * b + b * b) +
-            6 * square * (a * a * other.m2 + b * b * all.m2) +
-            4 * delta * (a * other.m3 - b * all.m3);
-  all.m3 += other.m3 + delta * square * (all.count * b) * (a - b) +
-            3 * delta * (a * other.m2 - b * all.m2);
-  all.m2 += other.m2 + square * (all.count * b);
-  all.mean += delta * b;
-  all.count = total;
-}
-
-// The least, the mean and the largest of several norms.
-struct NormRange {
-  double least = std::numeric_limits<double>::infinity();
-  double sum = 0, most = 0, count = 0;
-
-  void add_square(double square) {
-    const double norm = std::sqrt(square);
-    least = std::min(least, norm);
-    most = std::max(most, norm);
-    sum += norm;
-    ++count;
   }
 };
 
@@ -89,16 +57,6 @@ std::vector<double> to_numbers(const Tally& tally) {
                                  tally.negative_infinities};
   numbers.insert(numbers.end(), tally.bins.begin(), tally.bins.end());
   return numbers;
-}
-
-void add_numbers(Tally& tally, const double* numbers) {
-  tally.least = std::min(tally.least, numbers[0]);
-  tally.most = std::max(tally.most, numbers[1]);
-  tally.zeros += numbers[2];
-  tally.nans += numbers[3];
-  tally.positive_infinities += numbers[4];
-  tally.negative_infinities += numbers[5];
-  for (std::size_t i = 0; i < tally.bins.size(); ++i) tally.bins[i] += numbers[6 + i];
 }
 
 template <typename Number>
@@ -234,73 +192,34 @@ struct StatsMethod : CellMethod {
     return (6 + static_cast<std::size_t>(bins.count)) * sizeof(double);
   }
 
+  device::StatsJoin<Number> device_join() const { return {.bins = bins.count, .size = size}; }
+
   // `line_blocks`: of all rows.
   void combine(const Kernel& kernel, std::span<Value> cells, std::int64_t line_blocks,
                const std::vector<const std::byte*>& tails, Number* out) const {
-    Moments all;
-    for (const Value& cell : cells) merge(all, cell.moments);
-    Tally tally = kernel.tally();  // of the cells that no rank holds whole
-    for (const std::byte* tail : tails)
-      if (tail != nullptr) add_numbers(tally, reinterpret_cast<const double*>(tail));
-    write(all, tally, out);
-    write_more(all, cells, static_cast<std::size_t>(line_blocks), out + kHeadNumbers + bins.count);
-  }
-
-  void write_more(const Moments& all, std::span<const Value> cells, std::size_t line_blocks,
-                  Number* out) const {
-    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-    const bool any = all.count > 0;
-    const double norm = std::sqrt(all.m2 + all.count * all.mean * all.mean);
-    const auto [lines, columns] = norms_of(cells, line_blocks);
-    std::fill_n(out, kHeadNumbers + bins.count, static_cast<Number>(kNan));
-    for (const double number :
-         {all.m2 > 0 ? all.count * all.m4 / (all.m2 * all.m2) : kNan,
-          any ? norm / std::sqrt(all.count) : kNan, lines.least, lines.sum / lines.count,
-          lines.most, columns.least, columns.sum / columns.count, columns.most})
-      *out++ = static_cast<Number>(number);
-  }
-
-  // Of the lines and of the columns of the whole capture.
-  static std::pair<NormRange, NormRange> norms_of(std::span<const Value> cells,
-                                                  std::size_t line_blocks) {
-    const std::size_t width = cells.size() / line_blocks;
-    NormRange lines, columns;
-    for (std::size_t block = 0; block < line_blocks; ++block)
-      add_norms(cells.subspan(block * width, width), 1, &Value::line_norms, lines);
-    for (std::size_t column = 0; column < width; ++column)
-      add_norms(cells.subspan(column), width, &Value::column_norms, columns);
-    return {lines, columns};
-  }
-
-  // The norms of the lines or columns of a block, from the norms of their parts in every `step`-th
-  // cell.
-  template <std::size_t kCount>
-  static void add_norms(std::span<const Value> cells, std::size_t step,
-                        Number (Value::*norms)[kCount], NormRange& range) {
-    std::array<double, kCount> squares;
-    squares.fill(-1);
-    for (std::size_t i = 0; i < cells.size(); i += step) {
-      const auto& parts = cells[i].*norms;
-      for (std::size_t k = 0; k < kCount; ++k) {
-        const auto norm = double{parts[k]};
-        squares[k] = norm < 0 ? squares[k] : std::max(squares[k], 0.0) + norm * norm;
-      }
+    // Of the cells that no rank holds whole, then of the ranks.
+    std::vector<double> tally = to_numbers(kernel.tally());
+    for (const std::byte* tail : tails) {
+      const auto* numbers = reinterpret_cast<const double*>(tail);
+      for (std::size_t i = 0; tail != nullptr && i < tally.size(); ++i)
+        tally[i] = device::add_tail(static_cast<std::int64_t>(i), tally[i], numbers[i]);
     }
-    for (const double square : squares)
-      if (square >= 0) range.add_square(square);
-  }
-
-  void write(const Moments& all, const Tally& tally, Number* out) const {
-    const double nan = std::numeric_limits<double>::quiet_NaN();
-    const auto numbers = static_cast<double>(size);
-    const bool any = all.count > 0;
-    const double deviation = all.count > 1 ? std::sqrt(all.m2 / (all.count - 1)) : nan;
-    const double norm = std::sqrt(all.m2 + all.count * all.mean * all.mean);
-    for (const double number : {numbers, any ? all.mean : nan, deviation, any ? tally.least : nan,
-                                any ? tally.most : nan, norm, tally.zeros / numbers, tally.nans,
-                                tally.positive_infinities, tally.negative_infinities})
-      *out++ = static_cast<Number>(number);
-    std::ranges::transform(tally.bins, out, [](double n) { return static_cast<Number>(n); });
+    const std::int64_t width = std::ssize(cells) / line_blocks;
+    std::vector<device::BlockPlace> places;
+    for (std::int64_t i = 0; i < std::max(width, line_blocks); ++i) places.push_back({0, i});
+    device::StatsJoin<Number> join = device_join();
+    join.cells = {.lines = places.data(),
+                  .columns = places.data(),
+                  .rows = 1,
+                  .line_count = line_blocks,
+                  .column_count = width,
+                  .rank_count = 1};
+    join.cells.ranks[0] = {cells.data(), reinterpret_cast<const std::byte*>(tally.data()),
+                           line_blocks, width};
+    std::vector<double> scratch(static_cast<std::size_t>(join.scratch_bytes()) / sizeof(double));
+    join.scratch = reinterpret_cast<std::byte*>(scratch.data());
+    join.out = out;
+    device::join_on_host(join);
   }
 };
 

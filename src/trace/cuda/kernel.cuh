@@ -13,8 +13,8 @@ namespace tt::trace::device {
 
 constexpr int kBlockThreads = 256;
 
-/// kThreads neighbouring threads of a block: the whole block, or a part of a warp.
-template <int kThreads>
+/// kThreads neighbouring threads of a block of kBlock: the whole block, or a part of a warp.
+template <int kThreads, int kBlock = kBlockThreads>
 class BlockTeam {
  public:
   __device__ int size() const { return kThreads; }
@@ -43,10 +43,10 @@ class BlockTeam {
   }
 
  private:
-  static_assert(kThreads == kBlockThreads || 32 % kThreads == 0);
+  static_assert(kThreads == kBlock || 32 % kThreads == 0);
 
   __device__ void wait() {
-    if constexpr (kThreads == kBlockThreads) {
+    if constexpr (kThreads == kBlock) {
       __syncthreads();
     } else {
       const unsigned lane = threadIdx.x % 32;
@@ -103,6 +103,30 @@ void launch_pack(const PackJob& job, const Reducer& reducer, void* stream) {
   if (job.tail != nullptr) start_tail<<<1, 1, 0, on>>>(reducer, job.tail);
   const std::int64_t blocks = std::min((job.cells() + kTeams - 1) / kTeams, blocks_at_once());
   if (blocks > 0) pack_part<<<static_cast<unsigned>(blocks), kBlockThreads, 0, on>>>(job, reducer);
+  check(cudaGetLastError());
+}
+
+template <typename Join>
+__global__ void __launch_bounds__(Join::kThreads) join_cells(const __grid_constant__ Join join) {
+  __shared__ typename Join::Shared shared;
+  BlockTeam<Join::kThreads, Join::kThreads> team;
+  join_parts(team, join, shared, blockIdx.x, gridDim.x);
+}
+
+template <typename Join>
+__global__ void __launch_bounds__(Join::kThreads) finish_join(const __grid_constant__ Join join) {
+  __shared__ typename Join::Shared shared;
+  BlockTeam<Join::kThreads, Join::kThreads> team;
+  join.finish(team, shared);
+}
+
+template <typename Join>
+void launch_join(const Join& join, void* stream) {
+  static_assert(sizeof(Join) <= 4096, "the limit of a kernel's arguments");
+  const auto on = static_cast<cudaStream_t>(stream);
+  const auto blocks = static_cast<unsigned>(std::min(join.teams(), blocks_at_once()));
+  join_cells<<<blocks, Join::kThreads, 0, on>>>(join);
+  finish_join<<<1, Join::kThreads, 0, on>>>(join);
   check(cudaGetLastError());
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "src/trace/device/reducers.h"
+#include "src/trace/device/stats_join.h"
 
 namespace tt::trace::device {
 
@@ -10,6 +11,13 @@ namespace tt::trace::device {
 template <typename Reducer>
 struct Launcher {
   using Launch = void (*)(const PackJob& job, const Reducer& reducer, void* stream);
+  static inline Launch launch = nullptr;
+};
+
+/// The kernels of a Join (device/join.h), as Launcher.
+template <typename Join>
+struct JoinLauncher {
+  using Launch = void (*)(const Join& join, void* stream);
   static inline Launch launch = nullptr;
 };
 

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <span>
 
+#include "tensor_tracer/comm/process_group.h"
+
 namespace tt::trace::device {
 namespace {
 
@@ -70,6 +72,37 @@ std::vector<LineChunk> JobTables::lines_of(std::size_t rank, PackJob& job) const
   }
   job.line_count = std::ssize(lines);
   return lines;
+}
+
+PlaceTables::PlaceTables(const CellLayout& layout)
+    : rows_(layout.rows), column_count_(std::ssize(layout.columns.blocks)) {
+  add_places(layout.columns);
+  add_places(layout.lines);
+  for (std::size_t rank = 0; rank < layout.lines.chunks.size(); ++rank)
+    blocks_.emplace_back(std::ssize(layout.lines.chunks[rank]),
+                         std::ssize(layout.columns.chunks[rank]));
+  has_all_ = has_all_ && blocks_.size() <= kMaxJoinedRanks;
+}
+
+void PlaceTables::add_places(const AxisLayout& axis) {
+  std::vector<std::int64_t> next(axis.chunks.size(), 0);
+  for (const Block& block : axis.blocks) {
+    const std::size_t rank = block.shares.empty() ? 0 : block.shares.front().rank;
+    places_.push_back({static_cast<std::int64_t>(rank), next[rank]++});
+    has_all_ = has_all_ && block.whole();
+  }
+}
+
+// The host waits for the copy, so all streams can use it.
+const BlockPlace* PlaceTables::places_on(at::Device device) const {
+  const std::scoped_lock lock(mutex_);
+  at::Tensor& copied = on_device_[device];
+  if (!copied.defined()) copied = comm::host_bytes(bytes_of(places_)).to(device);
+  return static_cast<const BlockPlace*>(copied.const_data_ptr());
+}
+
+at::Tensor scratch_memory(std::int64_t bytes, at::Device device) {
+  return at::empty({bytes}, at::device(device).dtype(at::kByte));
 }
 
 void* current_stream(at::Device device) {

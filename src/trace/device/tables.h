@@ -8,10 +8,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "src/trace/device/cells.h"
+#include "src/trace/device/join.h"
 #include "tensor_tracer/trace/layout.h"
 
 namespace tt::trace::device {
@@ -60,6 +62,46 @@ class JobTables {
                    })>
       tables_;
 };
+
+/// The places of the cells among the parts of all ranks, copied to a device when they are first
+/// used there. Immutable but for that. Thread: any.
+class PlaceTables {
+ public:
+  explicit PlaceTables(const CellLayout& layout);
+
+  /// False: some cells are not whole on one rank, or the ranks are more than kMaxJoinedRanks.
+  bool has_all() const { return has_all_; }
+  /// The cells without the parts. The tables live as long as this object. REQUIRES: has_all().
+  template <typename Value>
+  GatheredCells<Value> cells(at::Device device) const {
+    const BlockPlace* places = places_on(device);
+    GatheredCells<Value> cells{.lines = places + column_count_,
+                               .columns = places,
+                               .rows = rows_,
+                               .line_count = std::ssize(places_) - column_count_,
+                               .column_count = column_count_,
+                               .rank_count = std::ssize(blocks_)};
+    for (std::size_t rank = 0; rank < blocks_.size(); ++rank) {
+      cells.ranks[rank].lines = blocks_[rank].first;
+      cells.ranks[rank].columns = blocks_[rank].second;
+    }
+    return cells;
+  }
+
+ private:
+  void add_places(const AxisLayout& axis);
+  const BlockPlace* places_on(at::Device device) const;
+
+  const std::int64_t rows_, column_count_;
+  bool has_all_ = true;
+  std::vector<BlockPlace> places_;                             // of columns, then of lines
+  std::vector<std::pair<std::int64_t, std::int64_t>> blocks_;  // of lines and columns, by rank
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<at::Device, at::Tensor> on_device_;
+};
+
+/// uint8 [bytes] on the device, of the allocator for its current stream.
+at::Tensor scratch_memory(std::int64_t bytes, at::Device device);
 
 /// The handle of the device's current stream for its runtime; null: the CPU.
 void* current_stream(at::Device device);

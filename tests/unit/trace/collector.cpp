@@ -55,13 +55,13 @@ void Collector::send_records(std::string records) noexcept {
   }
   EXPECT_TRUE(reader.status().ok());
 }
-PlanContext context(int ranks, std::int64_t groups) {
+PlanContext context(int ranks, std::int64_t groups, std::int64_t ffn_size) {
   config::ModelConfig model;
   model.num_layers = 3;
   model.hidden_size = 64;
   model.num_attention_heads = 8;
   model.num_query_groups = groups;
-  model.ffn_hidden_size = 168;
+  model.ffn_hidden_size = ffn_size;
   model.swiglu = true;
   PlanContext about;
   about.places = model::describe_model(model, ranks).places();

@@ -34,8 +34,9 @@ class Collector : public TraceSink {
   int messages = 0;
 };
 
-/// Of a model of three layers; `groups`: of keys and values.
-PlanContext context(int ranks, std::int64_t groups);
+/// Of a model of three layers; `groups`: of keys and values; `ffn_size`: half of the columns of
+/// MLP1.
+PlanContext context(int ranks, std::int64_t groups, std::int64_t ffn_size = 168);
 
 /// Number 9. Throws what parse_plan() says.
 std::shared_ptr<const Plan> plan_of(const nlohmann::json& text, const PlanContext& about);

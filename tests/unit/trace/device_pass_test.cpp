@@ -10,14 +10,17 @@
 #include <utility>
 #include <vector>
 
+#include "src/trace/device/launcher.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/trace/tracer.h"
 #include "tests/unit/trace/collector.h"
+#include "tests/unit/trace/packing_fixture.h"
 
 namespace tt::trace {
 namespace {
 
 using nlohmann::json;
+using packing::same_bits;
 
 class LateDevice final : public DeviceRuntime {
  public:
@@ -159,6 +162,108 @@ TEST(DevicePass, TellsRankZeroWhatFailedOnAnotherRank) {
   EXPECT_TRUE(collector.all.empty());
   ASSERT_EQ(collector.events.size(), 1U);
   EXPECT_THAT(collector.events[0].second.dump(), testing::HasSubstr("tensor rank 1: no numbers"));
+}
+
+int joins = 0;  // by the kernels below
+
+template <typename Join>
+void join_and_count(const Join& join, void* /*stream*/) {
+  ++joins;
+  device::join_on_host(join);
+}
+
+/// While it lives, a device joins; it is the CPU.
+class JoinsOnDevice {
+ public:
+  JoinsOnDevice() : before_(Launcher::launch) {
+    device::has_kernels();
+    Launcher::launch = join_and_count;
+    joins = 0;
+  }
+  ~JoinsOnDevice() { Launcher::launch = before_; }
+  JoinsOnDevice(const JoinsOnDevice&) = delete;
+
+ private:
+  using Launcher = device::JoinLauncher<device::StatsJoin<float>>;
+  const Launcher::Launch before_;
+};
+
+const json kStats = {{"kind", "stats"}};
+
+// Entries that a device joins, between others.
+Collector joined_and_other_records(bool has_device) {
+  Collector collector;
+  comm::run_local(2, [&](const comm::ProcessGroup& group) {
+    const PlanContext about = context(2, 8, 256);
+    const auto device = has_device ? std::make_shared<LateDevice>() : nullptr;
+    Tracer tracer(about, {}, group, group.rank() == 0 ? &collector : nullptr, device);
+    const json raw = {{"kind", "none"}};
+    tracer.set_plan(plan_of({{"entries",
+                              {{{"point", "MLP1"}, {"compressor", kStats}},
+                               {{"point", "MLP1"}, {"compressor", raw}},
+                               {{"point", "HiddenStates"}, {"compressor", kStats}},
+                               {{"point", "HiddenStates"}, {"compressor", raw}}}}},
+                            about));
+    for (int step = 1; step <= 3; ++step) {
+      Pass pass = tracer.begin({.step = step});
+      for (const int layer : {1, 2}) {
+        const at::Tensor numbers = at::arange(0, 4 * 5 * 256, at::kFloat).view({4, 5, 256});
+        const float scale = static_cast<float>(step * layer * (group.rank() + 1));
+        pass.capture(key_of("MLP1", layer), numbers.mul(scale).sin());
+        pass.capture(key_of("HiddenStates", layer), numbers.narrow(2, 0, 64) * step);
+      }
+      pass.end_forward();
+      pass.finish();
+    }
+    tracer.deliver_all();
+  });
+  EXPECT_THAT(collector.events, testing::IsEmpty());
+  return collector;
+}
+
+TEST(DevicePass, SendsWhatTheDeviceJoinsAndWhatTheHostJoins) {
+  const Collector expected = joined_and_other_records(false);
+  const JoinsOnDevice kernels;
+  const Collector actual = joined_and_other_records(true);
+  EXPECT_EQ(joins, 3 * 2 * 2) << "stats of three steps, two layers, two points";
+  ASSERT_EQ(expected.all.size(), 3U * 2 * 4);
+  ASSERT_EQ(actual.all.size(), expected.all.size());
+  for (std::size_t i = 0; i < expected.all.size(); ++i) {
+    EXPECT_EQ(actual.all[i].header.entry, expected.all[i].header.entry);
+    EXPECT_TRUE(same_bits(actual.all[i].values, expected.all[i].values)) << i;
+  }
+}
+
+TEST(DevicePass, TellsRankZeroWhatFailedAlthoughTheDeviceJoins) {
+  const JoinsOnDevice kernels;
+  Collector collector;
+  comm::run_local(2, [&](const comm::ProcessGroup& group) {
+    const PlanContext about = context(2, 8, 256);
+    Tracer tracer(about, {}, group, group.rank() == 0 ? &collector : nullptr,
+                  std::make_shared<LateDevice>());
+    const json raw = {{"kind", "none"}};
+    tracer.set_plan(plan_of({{"entries",
+                              {{{"point", "MLP1"}, {"compressor", kStats}},
+                               {{"point", "MLP1"}, {"compressor", kStats}, {"layers", "2"}},
+                               {{"point", "MLP1"}, {"compressor", raw}}}}},
+                            about));
+    Pass pass = tracer.begin({.step = 1});
+    pass.capture_derived(key_of("MLP1", 1), {4, 5, 256}, at::kFloat, [&] {
+      if (group.rank() == 1) throw std::runtime_error("no numbers");
+      return at::ones({4, 5, 256});
+    });
+    pass.capture(key_of("MLP1", 2), at::ones({4, 5, 256}));
+    pass.end_forward();
+    pass.finish();
+    tracer.deliver_all();
+  });
+  EXPECT_EQ(joins, 3) << "of entry 0 in both layers, of entry 1 in one";
+  ASSERT_EQ(collector.events.size(), 2U) << "of entries 0 and 2";
+  for (const auto& [event, params] : collector.events)
+    EXPECT_THAT(params.dump(), testing::HasSubstr("tensor rank 1: no numbers"));
+  ASSERT_EQ(collector.all.size(), 1U);
+  EXPECT_EQ(collector.all[0].header.entry, 1U);
+  EXPECT_EQ(collector.all[0].values[0][1].item<float>(), 1) << "the mean";
 }
 
 TEST(DevicePass, SendsNoGradientThatTheBackwardDidNotReach) {

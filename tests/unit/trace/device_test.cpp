@@ -10,6 +10,8 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include "src/trace/device/launcher.h"
@@ -64,6 +66,18 @@ void run_on_cpu(const device::PackJob& job, const Reducer& reducer, void* /*stre
   }
 }
 
+template <typename Join>
+void join_on_cpu(const Join& join, void* /*stream*/) {
+  const auto shared = std::make_unique<typename Join::Shared>();
+  MixedTeam team(Join::kThreads);
+  for (std::int64_t first = kTeams; first-- > 0;) {
+    std::memset(static_cast<void*>(shared.get()), 0xa5, sizeof *shared);
+    device::join_parts(team, join, *shared, first, kTeams);
+  }
+  std::memset(static_cast<void*>(shared.get()), 0xa5, sizeof *shared);
+  join.finish(team, *shared);
+}
+
 /// While it lives, the kernels of CUDA run on the CPU.
 class KernelsOnCpu {
  public:
@@ -72,6 +86,8 @@ class KernelsOnCpu {
     set<device::CopyReducer, device::FirstReducer, device::SumReducer, device::MeanReducer,
         device::AbsoluteMaxReducer, device::DotReducer, device::StatsReducer, device::TopReducer,
         device::OutlierReducer, device::SoftmaxReducer>();
+    replace(device::JoinLauncher<device::StatsJoin<float>>::launch, join_on_cpu);
+    replace(device::JoinLauncher<device::StatsJoin<double>>::launch, join_on_cpu);
   }
   ~KernelsOnCpu() {
     for (const auto& restore : restore_) restore();
@@ -92,9 +108,13 @@ class KernelsOnCpu {
   }
   template <typename Reducer>
   void set_one() {
-    using Launcher = device::Launcher<Reducer>;
-    restore_.push_back([before = Launcher::launch] { Launcher::launch = before; });
-    Launcher::launch = run_on_cpu<Reducer>;
+    replace(device::Launcher<Reducer>::launch, run_on_cpu<Reducer>);
+  }
+  template <typename Argument, typename... More>
+  void replace(void (*&launch)(const Argument&, More...),
+               std::type_identity_t<void (*)(const Argument&, More...)> by) {
+    restore_.push_back([&launch, before = launch] { launch = before; });
+    launch = by;
   }
   std::vector<std::function<void()>> restore_;
 };
@@ -184,6 +204,82 @@ TEST(Device, KernelsHaveTheBitsOfTheCpuForShardsAndWindowsOfLines) {
       expect_same_parts(whole, {"columns", 2, {192}, 0}, ranks, {compressor, 5, 121});
     }
   }
+}
+
+enum class JoinedBy { kDevice, kHost };
+
+// Packs on every rank, and joins the parts with the kernel of a device and on the CPU.
+void expect_same_join(const at::Tensor& whole, const Layout& layout, int ranks,
+                      const Traced& wanted, JoinedBy by = JoinedBy::kDevice) {
+  const mesh::Placement placement = layout.on(ranks);
+  const LogicalShape shape = logical_shape(whole, placement, ranks, wanted);
+  const auto packing =
+      parsed(wanted.compressor, shape)->packing(shape, whole.scalar_type() == at::kDouble);
+  const DeviceJoin join = packing->device_join(at::kCPU);
+  const std::string about = std::string(layout.name) + ", " + std::to_string(ranks) + " ranks, " +
+                            wanted.compressor.dump();
+  ASSERT_EQ(join != nullptr, by == JoinedBy::kDevice) << about;
+  if (join == nullptr) return;
+  std::vector<std::vector<double>> storage;
+  std::vector<const std::byte*> parts;
+  for (int rank = 0; rank < ranks; ++rank) {
+    storage.push_back(part_of(*packing, at::kCPU, static_cast<std::size_t>(rank),
+                              shard_of(whole, placement, rank, ranks), {}));
+    const auto* part = reinterpret_cast<const std::byte*>(storage.back().data());
+    parts.push_back(storage.back().empty() ? nullptr : part);
+  }
+  at::Tensor expected = at::full(packing->shape(), 1, whole.options());
+  at::Tensor joined = at::full(packing->shape(), 2, whole.options());
+  packing->join({1}, parts, static_cast<std::byte*>(expected.mutable_data_ptr()));
+  join(parts, static_cast<std::byte*>(joined.mutable_data_ptr()));
+  EXPECT_TRUE(same_bits(joined, expected)) << about << "\n" << joined << "\n" << expected;
+}
+
+const json kStats = {{"kind", "stats"}};
+const json kStatsOfRange = {{"kind", "stats"}, {"range", {-3, 3}}, {"bins", 100}};
+
+TEST(Device, JoinsHaveTheBitsOfTheCpu) {
+  const KernelsOnCpu kernels;
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
+    const at::Tensor whole = normal({2, 384, 384}, dtype) * 3 + 1;
+    const at::Tensor special = with_special_numbers(whole.clone());
+    const at::Tensor nothing = at::full_like(whole, std::numeric_limits<double>::quiet_NaN());
+    for (const at::Tensor& tensor : {whole, special, nothing}) {
+      for (const json& compressor : {kStats, kStatsOfRange}) {
+        for (const int ranks : {1, 2, 3}) {
+          expect_same_join(tensor, {"columns", 2, {384}, 0}, ranks, {compressor});
+          expect_same_join(tensor, {"columns", 2, {384}, 0}, ranks, {compressor, 5, 301});
+          expect_same_join(tensor, {"lines", 1, {384}, 0}, ranks, {compressor});
+          expect_same_join(tensor, {"lines", 1, {384}, 0}, ranks, {compressor, 70, 150});
+          expect_same_join(tensor, {"whole", 0, {384}, 0}, ranks, {compressor});
+        }
+        expect_same_join(tensor, {"grouped", 2, {256, 64, 64}, 1}, 2, {compressor});
+      }
+    }
+  }
+}
+
+// More cells than a team loads at once, and one more.
+TEST(Device, JoinsOfManyCellsHaveTheBitsOfTheCpu) {
+  const KernelsOnCpu kernels;
+  const at::Tensor wide = with_special_numbers(normal({2, 70, 64 * 66}, at::kFloat));
+  for (const int ranks : {1, 2, 3})
+    expect_same_join(wide, {"columns", 2, {64 * 66}, 0}, ranks, {kStats});
+  const at::Tensor rows = with_special_numbers(normal({70, 65, 130}, at::kFloat));
+  expect_same_join(rows, {"whole", 0, {130}, 0}, 1, {kStats});
+  expect_same_join(normal({1, 1, 1}, at::kFloat), {"one number", 0, {1}, 0}, 1, {kStats});
+}
+
+TEST(Device, TheHostJoinsCellsThatNoRankHoldsWholeAndOtherCompressors) {
+  const KernelsOnCpu kernels;
+  const at::Tensor whole = normal({2, 300, 300}, at::kFloat);
+  expect_same_join(whole, {"columns", 2, {300}, 0}, 2, {kStats}, JoinedBy::kHost);
+  expect_same_join(whole, {"lines", 1, {300}, 0}, 2, {kStats}, JoinedBy::kHost);
+  for (const json& compressor : kCompressors)
+    if (compressor["kind"] != "stats")
+      expect_same_join(whole, {"whole", 0, {300}, 0}, 1, {compressor}, JoinedBy::kHost);
+  expect_same_join(normal({1, 1, 65 * 64}, at::kFloat), {"65 ranks", 2, {65 * 64}, 0}, 65, {kStats},
+                   JoinedBy::kHost);
 }
 
 TEST(Device, ManyColumnsOverflowTheSpaceOfCandidates) {
