@@ -1,4 +1,5 @@
 #include "src/trace/cuda/kernel.cuh"
+#include "src/trace/device/stats_join.h"
 
 namespace tt::trace::device {
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "src/trace/device/reducers.h"
-#include "src/trace/device/stats_join.h"
 
 namespace tt::trace::device {
 

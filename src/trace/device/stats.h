@@ -83,6 +83,7 @@ struct StatsReducer {
   using Number = NumberOf<Element>;
   using Value = CellStats<Number>;
   static constexpr int kThreads = 256;
+  static constexpr int kLoads = 8;                  // of a thread at once
   static constexpr int kStride = kColumnBlock + 1;  // so that neighbouring lines use other banks
   struct Shared {
     Number values[kLineBlock * kStride];
@@ -173,19 +174,36 @@ struct StatsReducer {
     constexpr Number kInfinity = std::numeric_limits<Number>::infinity();
     Number least = kInfinity, most = -kInfinity;
     double seen[kBins] = {};
-    for (std::int64_t i = thread; i < cell.lines * cell.width; i += kThreads) {
-      const std::int64_t line = i / cell.width, column = i % cell.width;
-      const Number x = cell.at(line, column);
+    const auto take = [&](Number x, int line, int column) {
       shared.values[line * kStride + column] = x;
       seen[kZeros] += x == 0;
       seen[kNans] += is_nan(x);
       seen[kPositiveInfinities] += x == kInfinity;
       seen[kNegativeInfinities] += x == -kInfinity;
       if (!bins.has_range) team.add(&shared.counts[Exponents<Number>::of(x)], 1U);
-      if (!is_finite(x)) continue;
+      if (!is_finite(x)) return;
       if (bins.has_range) team.add(&shared.counts[bins.bin_of(x)], 1U);
       least = x < least ? x : least;
       most = x > most ? x : most;
+    };
+    const int width = static_cast<int>(cell.width), count = static_cast<int>(cell.lines) * width;
+    if (count == kLineBlock * kColumnBlock) {
+      // Several loads at once, so that they do not wait for the counts.
+      constexpr int kWidth = kColumnBlock;
+      for (int first = thread; first < kLineBlock * kWidth; first += kLoads * kThreads) {
+        Number loaded[kLoads];
+        for (int i = 0; i < kLoads; ++i) {
+          const int at = first + i * kThreads;
+          loaded[i] = cell.at(at / kWidth, at % kWidth);
+        }
+        for (int i = 0; i < kLoads; ++i) {
+          const int at = first + i * kThreads;
+          take(loaded[i], at / kWidth, at % kWidth);
+        }
+      }
+    } else {
+      for (int i = thread; i < count; i += kThreads)
+        take(cell.at(i / width, i % width), i / width, i % width);
     }
     team.take_least(&shared.tail[kLeast], static_cast<double>(least));
     team.take_most(&shared.tail[kMost], static_cast<double>(most));
@@ -193,17 +211,32 @@ struct StatsReducer {
       if (seen[i] > 0) team.add(&shared.tail[i], seen[i]);
   }
 
-  // As sum_of_lines: sixteen lanes; the first four take what is left of a line.
+  // Acts on every kStep-th number of each line from `lane` on, in their order; the first four lanes
+  // take what is left of a line. Of full lines the loads do not wait for the acts.
+  template <int kStep, typename Act>
+  static TT_BOTH void for_each_of_lane(const Block& all, int lane, const Act& act) {
+    constexpr int kOfLine = kColumnBlock / kStep, kLines = kLoads / kOfLine;
+    std::int64_t line = 0;
+    for (; all.width == kColumnBlock && line + kLines <= all.lines; line += kLines) {
+      Number loaded[kLoads];
+      for (int i = 0; i < kLoads; ++i)
+        loaded[i] = all.at(line + i / kOfLine, lane + i % kOfLine * kStep);
+      for (int i = 0; i < kLoads; ++i) act(double{loaded[i]});
+    }
+    for (; line < all.lines; ++line) {
+      const std::int64_t whole = all.width / kStep * kStep;
+      for (std::int64_t i = lane; i < whole; i += kStep) act(double{all.at(line, i)});
+      for (std::int64_t i = whole + lane; lane < 4 && i < all.width; i += 4)
+        act(double{all.at(line, i)});
+    }
+  }
+
+  // As sum_of_lines: sixteen lanes.
   static TT_BOTH void add_lane(const Block& all, int lane, Shared& shared) {
-    constexpr std::int64_t kAll = 2 * kLanes;
+    constexpr int kAll = 2 * kLanes;
     if (lane >= kAll) return;
     double sum = 0;
-    for (std::int64_t line = 0; line < all.lines; ++line) {
-      const std::int64_t whole = all.width / kAll * kAll;
-      for (std::int64_t i = lane; i < whole; i += kAll) sum += double{all.at(line, i)};
-      for (std::int64_t i = whole + lane; lane < 4 && i < all.width; i += 4)
-        sum += double{all.at(line, i)};
-    }
+    for_each_of_lane<kAll>(all, lane, [&](double x) { sum += x; });
     shared.sums[lane] = sum;
   }
   static TT_BOTH double tree_of_four(double a, double b, double c, double d) {
@@ -216,21 +249,16 @@ struct StatsReducer {
     return tree_of_four(sums[0], sums[1], sums[2], sums[3]);
   }
 
-  // As powers_of_lines: eight lanes; the first four take what is left of a line.
+  // As powers_of_lines: eight lanes.
   static TT_BOTH void add_powers(const Block& all, int lane, double shift, Shared& shared) {
     if (lane < 0 || lane >= kLanes) return;
     double second = 0, third = 0, fourth = 0;
-    const auto add = [&](double x) {
+    for_each_of_lane<kLanes>(all, lane, [&](double x) {
       const double away = x - shift, square = away * away;
       second += square;
       third += square * away;
       fourth += square * square;
-    };
-    for (std::int64_t line = 0; line < all.lines; ++line) {
-      const std::int64_t whole = all.width / kLanes * kLanes;
-      for (std::int64_t i = lane; i < whole; i += kLanes) add(all.at(line, i));
-      for (std::int64_t i = whole + lane; lane < 4 && i < all.width; i += 4) add(all.at(line, i));
-    }
+    });
     shared.second[lane] = second;
     shared.third[lane] = third;
     shared.fourth[lane] = fourth;

@@ -9,7 +9,8 @@
 #include "src/trace/device/stats.h"
 
 /// The join of "stats". Sums have two levels, so that teams work side by side: first over the cells
-/// of each block of lines and of each block of columns, then over the blocks; both in logical order.
+/// of each block of lines and of each block of columns, then over the blocks; both in logical
+/// order.
 namespace tt::trace::device {
 
 /// Pébay 2008, Sandia report SAND2008-6212, equations 2.1 to 2.3.
@@ -96,10 +97,13 @@ struct StatsJoin {
     NormRange of_lines, of_columns;
     const Moments* const moments = all_moments();
     const NormRange* const norms = all_norms();
-    fold(team, shared, cells.units(), all, [&](std::int64_t i) { return moments[i]; });
-    fold(team, shared, cells.units(), of_lines, [&](std::int64_t i) { return norms[i]; });
-    fold(team, shared, cells.column_count, of_columns,
-         [&](std::int64_t i) { return norms[cells.units() + i]; });
+    fold(
+        team, shared, cells.units(), all, [&](std::int64_t i) { return moments[i]; });
+    fold(
+        team, shared, cells.units(), of_lines, [&](std::int64_t i) { return norms[i]; });
+    fold(
+        team, shared, cells.column_count, of_columns,
+        [&](std::int64_t i) { return norms[cells.units() + i]; });
     team.each([&](int thread) { write_counts(shared, thread); });
     team.each([&](int thread) {
       if (thread > 0) return;
@@ -119,10 +123,12 @@ struct StatsJoin {
   template <typename Team>
   TT_BOTH void join_lines(Team& team, Shared& shared, std::int64_t unit) const {
     Moments moments;
-    add_norms(team, shared, cells.column_count, all_norms()[unit],
-              [&](std::int64_t i) { return cells.at(unit, i).line_norms; });
-    fold(team, shared, cells.column_count, moments,
-         [&](std::int64_t i) { return cells.at(unit, i).moments; });
+    add_norms(
+        team, shared, cells.column_count, all_norms()[unit],
+        [&](std::int64_t i) { return cells.at(unit, i).line_norms; });
+    fold(
+        team, shared, cells.column_count, moments,
+        [&](std::int64_t i) { return cells.at(unit, i).moments; });
     team.each([&](int thread) {
       if (thread == 0) all_moments()[unit] = moments;
     });
@@ -130,8 +136,9 @@ struct StatsJoin {
 
   template <typename Team>
   TT_BOTH void join_columns(Team& team, Shared& shared, std::int64_t column) const {
-    add_norms(team, shared, cells.units(), all_norms()[cells.units() + column],
-              [&](std::int64_t i) { return cells.at(i, column).column_norms; });
+    add_norms(
+        team, shared, cells.units(), all_norms()[cells.units() + column],
+        [&](std::int64_t i) { return cells.at(i, column).column_norms; });
   }
 
   // The norms of the lines or columns of a block, from the norms of their parts in `count` cells.
@@ -141,10 +148,12 @@ struct StatsJoin {
                                 const NormsOf& norms_of) {
     team.each([&](int thread) { shared.squares[thread] = -1; });
     for (std::int64_t first = 0; first < count; first += kAhead) {
+      const std::int64_t used = least_of(count - first, std::int64_t{kAhead});
+      const Number* parts[kAhead];
+      for (int i = 0; i < kAhead; ++i) parts[i] = norms_of(least_of(first + i, count - 1));
       team.each([&](int thread) {
         Number norms[kAhead];
-        for (int i = 0; i < kAhead; ++i)
-          norms[i] = first + i < count ? norms_of(first + i)[thread] : Number{-1};
+        for (int i = 0; i < kAhead; ++i) norms[i] = i < used ? parts[i][thread] : Number{-1};
         double square = shared.squares[thread];
         for (int i = 0; i < kAhead; ++i) {
           const double norm = norms[i];
@@ -229,15 +238,14 @@ struct StatsJoin {
                            const NormRange& of_columns) const {
     constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
     constexpr std::int64_t kNumbers = 8;
-    const double row[kNumbers] = {
-        all.m2 > 0 ? all.count * all.m4 / (all.m2 * all.m2) : kNan,
-        all.count > 0 ? norm_of(all) / sqrt(all.count) : kNan,
-        of_lines.least,
-        of_lines.sum / of_lines.count,
-        of_lines.most,
-        of_columns.least,
-        of_columns.sum / of_columns.count,
-        of_columns.most};
+    const double row[kNumbers] = {all.m2 > 0 ? all.count * all.m4 / (all.m2 * all.m2) : kNan,
+                                  all.count > 0 ? norm_of(all) / sqrt(all.count) : kNan,
+                                  of_lines.least,
+                                  of_lines.sum / of_lines.count,
+                                  of_lines.most,
+                                  of_columns.least,
+                                  of_columns.sum / of_columns.count,
+                                  of_columns.most};
     const std::int64_t width = kHeadNumbers + bins;
     for (std::int64_t i = 0; i < width; ++i)
       out[width + i] = number_of(i < kNumbers ? row[i] : kNan);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/trace/device/launcher.h"
+#include "src/trace/device/stats_join.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/trace/tracer.h"
 #include "tests/unit/trace/collector.h"

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "src/trace/device/launcher.h"
+#include "src/trace/device/stats_join.h"
 #include "tensor_tracer/trace/reductions.h"
 #include "tests/unit/trace/packing_fixture.h"
 
