@@ -95,14 +95,16 @@ def started(script: str, folder: Path, ranks: int = 1, **options: object) -> dic
 
 
 def check_training(device: str, folder: Path, ranks: int) -> str:
-    """The records have the bits that PyTorch's hooks saw; the losses are those without the tracer; nothing in a
+    """The records have the bits that PyTorch's hooks saw, or its statistics; the losses are those without the tracer; nothing in a
     watched step waits for the device."""
     script = "gpu_training.py"
     watched = started(script, folder / "watched", ranks, device=device, watches="everything", compares=True, steps=6)
     alone = started(script, folder / "alone", ranks, device=device, watches="nothing", steps=6)
     assert watched["losses"] == alone["losses"], (watched["losses"], alone["losses"])
     assert watched["compared"] > 100, watched
-    return f"{watched['compared']} records"
+    stats = started(script, folder / "stats", ranks, device=device, watches="stats", compares=True, steps=6)
+    assert stats["losses"] == alone["losses"] and stats["compared"] > 50, stats
+    return f"{watched['compared']} records, {stats['compared']} of stats"
 
 
 def check_tests(device: str) -> str:

@@ -125,6 +125,21 @@ def recorded(path: Path, last_step: int) -> list[tt.Record]:
         time.sleep(0.2)
 
 
+def has_numbers_of(record: tt.Record, seen: Tensor) -> bool:
+    """Of "none": the same bits. Of "stats": the statistics that PyTorch computes in double, and the count of the bins."""
+    found = torch.from_numpy(record.values.copy())
+    if record.compressor != "stats":
+        return torch.equal(found, seen.float().cpu())
+    x = seen.double().cpu()
+    norms = [x.norm(dim=-1).flatten(), x.flatten(0, -2).norm(dim=0)]
+    first = torch.stack([torch.tensor(float(x.numel())), x.mean(), x.std(), x.min(), x.max(), x.norm()])
+    kurtosis = (x - x.mean()).pow(4).mean() / (x - x.mean()).pow(2).mean().pow(2)
+    second = torch.stack([kurtosis, x.square().mean().sqrt(), *(f(n) for n in norms for f in (torch.min, torch.mean, torch.max))])
+    rows = [(found[0, :6], first), (found[1, :8], second)]
+    are_close = all(torch.allclose(one.double(), other.double(), rtol=1e-4, atol=1e-9) for one, other in rows)
+    return are_close and float(found[0, 10:].sum()) == float((x != 0).sum())
+
+
 def compared(folder: Path, run: tt.AttachedRun, witness: Witness, ranks: int) -> int:
     """The number of records that have the bits of the witness; any other bit is an error."""
     modules = {(one["name"], one["layer"]): one["module"] for one in run.points() if is_output(one)}
@@ -132,9 +147,9 @@ def compared(folder: Path, run: tt.AttachedRun, witness: Witness, ranks: int) ->
     for record in recorded(next((folder / "record").glob("*.ttrec")), witness.step):
         module = modules.get((record.point, record.layer))
         seen = witness.kept.get((record.step, module, record.direction)) if module is not None else None
-        if seen is None or (ranks > 1 and tuple(seen.shape) != tuple(record.shape)):
+        if seen is None or (ranks > 1 and record.compressor == "none" and tuple(seen.shape) != tuple(record.shape)):
             continue
-        assert torch.equal(torch.from_numpy(record.values.copy()), seen.float().cpu()), record
+        assert has_numbers_of(record, seen), record
         count += 1
     return count
 
