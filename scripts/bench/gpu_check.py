@@ -103,7 +103,7 @@ def check_training(device: str, folder: Path, ranks: int) -> str:
     assert watched["losses"] == alone["losses"], (watched["losses"], alone["losses"])
     assert watched["compared"] > 100, watched
     stats = started(script, folder / "stats", ranks, device=device, watches="stats", compares=True, steps=6)
-    assert stats["losses"] == alone["losses"] and stats["compared"] > 50, stats
+    assert stats["losses"] == alone["losses"] and stats["compared"] >= 50, stats
     return f"{watched['compared']} records, {stats['compared']} of stats"
 
 
