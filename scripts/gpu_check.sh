@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs everything that needs a CUDA device, in less than 10 minutes: kernels against the CPU, an attached training,
-# its cost, and two ranks with NCCL where two devices are. Needs Python with torch for CUDA, and the files of
+# the tests of attached runs that fit on one device, the cost, and two ranks with NCCL where two devices are. Needs
+# Python with torch for CUDA, transformers, pytest with xdist and the packages of python/pyproject.toml, and the files of
 #
 #   cmake --preset cuda && cmake --build --preset cuda
 #

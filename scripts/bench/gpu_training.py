@@ -2,7 +2,7 @@
 
     python gpu_training.py OUT '{"device": "cuda", "watches": "everything", …}'
 
-Rank 0 writes OUT/result.json: losses, and the number of records that had the bits of PyTorch's own hooks.
+Rank 0 writes OUT/result.json: losses, and the number of records that equal what PyTorch's own hooks kept.
 """
 
 import contextlib
@@ -150,7 +150,7 @@ def is_part(seen: Tensor, record: tt.Record, ranks: int) -> bool:
 
 
 def compared(folder: Path, run: tt.AttachedRun, witness: Witness, ranks: int) -> int:
-    """The number of records that have the bits of the witness; any other bit is an error."""
+    """The number of records that equal what the witness kept (has_numbers_of); any other record is an error."""
     modules = {(one["name"], one["layer"]): one["module"] for one in run.points() if is_output(one)}
     count = 0
     for record in recorded(next((folder / "record").glob("*.ttrec")), witness.step):

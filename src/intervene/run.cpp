@@ -158,7 +158,7 @@ void Run::compute(std::size_t index) {
   if (!result) return;
   Slot& slot = values_[index];
   slot = {};
-  // A value without inputs is computed on the CPU.
+  // eval::Program computes a value without inputs on the CPU.
   (compiled.is_local ? slot.local : slot.full) = std::move(result).value().to(env_.context.device);
   slot.placement = &compiled.placement;
 }

@@ -35,9 +35,10 @@ struct CaptureFacts {
 using PackKernel = std::function<void(const CaptureFacts& facts, std::size_t rank,
                                       const at::Tensor& local, std::span<std::byte> part)>;
 
-/// The leader's join on a device: gives the current stream what writes the numbers of the record to
-/// `out`. `parts` and `out` as in Packing::join, but in the device's memory, which must live until
-/// the stream has done it. Throws std::runtime_error if the device refuses.
+/// Launches kernels on the current stream, which write the numbers of the record to `out`. Only the
+/// leader calls it. `parts` and `out` as in Packing::join, but in the memory of the device; the
+/// caller keeps this memory until the kernels have ended. Throws std::runtime_error if the launch
+/// fails.
 using DeviceJoin = std::function<void(const std::vector<const std::byte*>& parts, std::byte* out)>;
 
 /// The kernels of one compressor: one for each type of device that the compressor supports.
@@ -73,9 +74,10 @@ class Packing {
             std::span<std::byte> part) const {
     kernels().on(local.device())(facts, rank, local, part);
   }
-  /// Leader: the join on this device, of the same bits as join(). Null: there is none for the
-  /// compressor or the layout, or the build has no kernels; then the parts go to the host. The
-  /// packing outlives it.
+  /// Returns the function that joins the parts on this device. Its result has the same bits as that
+  /// of join(). Returns null if the compressor, the layout or the build has no kernel for this;
+  /// then the caller copies the parts to the host and calls join(). The packing must outlive the
+  /// function.
   virtual DeviceJoin device_join(at::Device /*on*/) const { return nullptr; }
   /// Leader: writes the numbers of the record to `out`, row-major. `parts` are the contributions of
   /// all ranks, null for a rank without one, all in host memory. `out` has room for all of

@@ -31,9 +31,8 @@
 ///       // without it the values are the record. `lines`: of cells. `tails`: as `parts` of join.
 ///       void combine(const Kernel& kernel, std::span<Value> values, std::int64_t lines,
 ///                    const std::vector<const std::byte*>& tails, Number* out) const;
-///       // Optional: the same on a device, for cells with one value (device/join.h); without
-///       cells,
-///       // scratch and out.
+///       // Optional: does the same on a device (device/join.h). Each cell has one value. The
+///       // caller sets cells, scratch and out.
 ///       Join device_join() const;
 ///     };
 ///     struct Kernel {

@@ -63,8 +63,8 @@ class JobTables {
       tables_;
 };
 
-/// The places of the cells among the parts of all ranks, copied to a device when they are first
-/// used there. Immutable but for that. Thread: any.
+/// Tells where each cell is among the parts of all ranks. The first call for a device copies the
+/// tables there; nothing else changes. Thread: any.
 class PlaceTables {
  public:
   explicit PlaceTables(const CellLayout& layout);
@@ -100,7 +100,7 @@ class PlaceTables {
   mutable std::unordered_map<at::Device, at::Tensor> on_device_;
 };
 
-/// uint8 [bytes] on the device, of the allocator for its current stream.
+/// Allocates uint8 [bytes] on the device, for its current stream.
 at::Tensor scratch_memory(std::int64_t bytes, at::Device device);
 
 /// The handle of the device's current stream for its runtime; null: the CPU.
