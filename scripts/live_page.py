@@ -43,7 +43,9 @@ def start_run(folder: Path) -> subprocess.Popen[bytes]:
                "--tensor-tracer-vectors", str(folder.with_name("vectors")), "--monitor-prompts",
                "examples/prompts/code.txt", "examples/prompts/prose.txt", "--record", str(folder)]
     environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL)
+    with folder.with_name("output.txt").open("w") as output:
+        return subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=output,
+                                stderr=subprocess.STDOUT)
 
 
 def wait_for_page(run: subprocess.Popen[bytes], folder: Path) -> str:
@@ -69,6 +71,14 @@ def stop_run(run: subprocess.Popen[bytes]) -> None:
         run.wait()
 
 
+def show_output(folder: Path) -> None:
+    """The run's lines; of its steps only the last ones, because the failed test is what a reader looks for."""
+    lines = folder.with_name("output.txt").read_text().splitlines()
+    steps = [line for line in lines if line.startswith("step ")]
+    dropped = set(steps[:-3])
+    print("The output of the run:", *(line for line in lines if line not in dropped), sep="\n", flush=True)
+
+
 def stop_on_signal(number: int, _frame: object) -> None:
     sys.exit(128 + number)
 
@@ -86,6 +96,7 @@ def main() -> int:
             return subprocess.run(command, cwd=ROOT / "frontend", env=os.environ | told).returncode
         finally:
             stop_run(run)
+            show_output(folder)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,6 @@ def main() -> None:
     with tensor_tracer.connect(sys.argv[1]) as run:
         facts = run.facts or {}
         with run.control("oracle", take_over=True) as control:
-            before = facts["plan"]["entries"]
             control.pause()
             control.set_plan(ENTRIES)
             step = control.step(2).step
@@ -77,7 +76,7 @@ def main() -> None:
     names = next(point["parameters"] for point in facts["points"] if point["name"] == "Updates")
     updates = of[7][0]
     print(json.dumps({
-        "step": step, "layer": LAYER, "head": HEAD, "before": before, "tokens": ids[:TOKENS].tolist(),
+        "step": step, "layer": LAYER, "head": HEAD, "tokens": ids[:TOKENS].tolist(),
         "lens": predictions(of[1][0], ids[1:]), "text": predictions(of[3][0], ids[1:]),
         "entropy": of[4][0].mean(axis=0).tolist(), "largest": of[5][0].max(axis=0).tolist(),
         "ratio": float(of[6][0].mean()),

@@ -20,7 +20,6 @@ interface Read {
   readonly step: number;
   readonly layer: number;
   readonly head: number;
-  readonly before: readonly unknown[];
   readonly tokens: readonly number[];
   readonly lens: Predictions;
   readonly text: Predictions;
@@ -35,12 +34,6 @@ interface Read {
 const kAddress = process.env.TT_PAGE_URL ?? '';
 /** The entries of the plan before the test. */
 let before: readonly unknown[] = [];
-
-async function readNumbers(): Promise<Read> {
-  const read = await readByPython<Read>('live_numbers.py', kAddress);
-  ({ before } = read);
-  return read;
-}
 
 async function show(page: Page, step: number, query: string): Promise<void> {
   await page.goto(kAddress.replace('/#', `/?step=${step}&${query}#`));
@@ -77,6 +70,13 @@ async function look(page: Page, name: string): Promise<void> {
   }
 }
 
+test.beforeEach(async ({ page }) => {
+  await page.goto(kAddress);
+  const entries = (): Promise<readonly unknown[]> =>
+    page.evaluate(() => window.__tt?.app.plan?.entries ?? []);
+  await expect.poll(async () => (before = await entries()).length, kPatience).toBeGreaterThan(0);
+});
+
 // Other tests need the plan that the run had.
 test.afterEach(async ({ page }) => {
   await page.evaluate((plan) => window.__tt?.app.control.setPlan({ entries: plan }), before);
@@ -88,7 +88,7 @@ test('lens and text show the probabilities, losses and entropies of all scores',
 }) => {
   test.setTimeout(300_000);
   await page.setViewportSize({ width: 1440, height: 900 });
-  const read = await readNumbers();
+  const read = await readByPython<Read>('live_numbers.py', kAddress);
   const { step, layer, lens, text } = read;
   for (const token of [0, 3, 7, 15]) {
     await show(page, step, `layer=${layer}&point=LogitLens&token=${token}`);
@@ -129,7 +129,7 @@ test(
   async ({ page }) => {
     test.setTimeout(300_000);
     await page.setViewportSize({ width: 1440, height: 900 });
-    const read = await readNumbers();
+    const read = await readByPython<Read>('live_numbers.py', kAddress);
     const { step, layer, head } = read;
     const at = `layer=${layer}&head=${head}`;
     await show(page, step, `${at}&point=attention.entropy`);

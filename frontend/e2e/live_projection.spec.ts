@@ -30,7 +30,7 @@ test('a direction is followed over the steps', async ({ page }) => {
   await expect(unit.first()).toBeVisible();
   const kept = (): Promise<number | undefined> =>
     page.evaluate(() => window.__tt?.app.frame?.steps.length);
-  await expect.poll(kept, { timeout: 240_000 }).toBeGreaterThan(25);
+  await expect.poll(kept, { timeout: 150_000 }).toBeGreaterThan(25);
   await idle(page);
   const text = page.getByTestId('token-colors').locator('span');
   await expect.poll(() => text.count(), kPatience).toBeGreaterThan(100);

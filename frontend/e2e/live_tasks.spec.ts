@@ -7,7 +7,7 @@ import { idle, kNightly } from './support.ts';
 
 const kPatience = { timeout: 60_000 };
 // Many steps on a slow machine.
-const kLong = { timeout: 400_000 };
+const kLong = { timeout: 150_000 };
 
 test.describe.configure({ mode: 'serial' });
 
