@@ -34,29 +34,29 @@ void warn(const std::string& text) {
   std::fprintf(stderr, "tensor-tracer: warning: %s\n", text.c_str());
 }
 
-Error in_use(const std::string& run_dir, const std::string& lock) {
+Error in_use(const std::string& run_dir, const std::string& lock, const std::string& option) {
   const auto holder = read_small_file(lock);
   const std::string process =
       holder.ok() && !holder.value().empty() ? " (process " + holder.value() + ")" : "";
   return {.code = "run_dir_in_use",
           .message = "another run, or its hub, still uses this directory" + process,
           .where = run_dir,
-          .remedy = "give another --run-dir, or wait until that process has ended"};
+          .remedy = "give another " + option + ", or wait until that process has ended"};
 }
 
 }  // namespace
 
-Result<ScopedFd> lock_run_dir(const std::string& run_dir) {
+Result<ScopedFd> lock_run_dir(const std::string& run_dir, const std::string& option) {
   const std::string path = run_dir + "/lock";
   ScopedFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) {
     return Error{.code = "io_error",
                  .message = "cannot be written: " + std::generic_category().message(errno),
                  .where = path,
-                 .remedy = "give another --run-dir"};
+                 .remedy = "give another " + option};
   }
   const int failure = try_to_lock(file);
-  if (failure == EWOULDBLOCK) return in_use(run_dir, path);
+  if (failure == EWOULDBLOCK) return in_use(run_dir, path, option);
   if (failure != 0) {
     warn(path + " cannot be locked: " + std::generic_category().message(failure) +
          "; a second run in this directory would not be refused");

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "tensor_tracer/base/hash.h"
 #include "tensor_tracer/comm/collectives.h"
 
 namespace tt::cli {
@@ -17,22 +16,6 @@ namespace {
 
 using config::TrainConfig;
 using nlohmann::json;
-
-constexpr std::int64_t kSamples = 1024;
-constexpr std::int64_t kSampleBytes = 64;
-
-std::string describe(const data::TextCorpus& corpus) {
-  std::uint64_t hash = 0;
-  const std::int64_t bytes = std::min(kSampleBytes, corpus.size());
-  std::string sample(static_cast<std::size_t>(bytes), '\0');
-  for (std::int64_t i = 0; i < kSamples; ++i) {
-    corpus.read(i * ((corpus.size() - bytes) / kSamples),
-                {reinterpret_cast<std::uint8_t*>(sample.data()), sample.size()});
-    hash = base::mix(hash, base::hash_of(sample));
-  }
-  return fmt::format("{} bytes in {} files (hash of samples {:016x})", corpus.size(),
-                     corpus.num_files(), hash);
-}
 
 struct Row {
   std::string flag;
@@ -53,7 +36,7 @@ std::vector<Row> rows_of(const TrainConfig& config, const data::TextCorpus& corp
     if (option.agreement == config::Agreement::kNothing) continue;
     rows.push_back({option.flag, shown(option)});
   }
-  rows.push_back({"--data-path", describe(corpus),
+  rows.push_back({"--data-path", corpus.description(),
                   "give all ranks the same, and leave out files that are written to as they start, "
                   "with --data-exclude"});
   return rows;
@@ -90,6 +73,26 @@ base::Status check_agreement(const TrainConfig& config, const data::TextCorpus& 
     return base::Error{"invalid_argument",
                        fmt::format("rank {} has {}, rank 0 has {}", rank, value, first[index]),
                        row.flag, row.remedy};
+  }
+  return {};
+}
+
+base::Status share_status(const base::Status& own, const comm::ProcessGroup& world) {
+  const auto options = at::device(at::kCPU).dtype(at::kLong);
+  const at::Tensor failed = at::full({1}, own.ok() ? 0 : 1, options);
+  at::Tensor all = at::empty({world.size()}, options);
+  world.all_gather(failed, all);
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (all[rank].item<std::int64_t>() == 0) continue;
+    std::string packed;
+    if (world.rank() == rank) {
+      const base::Error& error = own.error();
+      json::to_msgpack(json{error.code, error.message, error.where, error.remedy}, packed);
+    }
+    comm::broadcast_text(world, packed, rank);
+    const json error = json::from_msgpack(packed);
+    const std::string who = rank == 0 ? "" : fmt::format("rank {}: ", rank);
+    return base::Error{error[0], who + error[1].get<std::string>(), error[2], error[3]};
   }
   return {};
 }

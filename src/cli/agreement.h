@@ -14,4 +14,7 @@ namespace tt::cli {
 base::Status check_agreement(const config::TrainConfig& config, const data::TextCorpus& corpus,
                              const comm::ProcessGroup& world);
 
+/// The error of the lowest rank that has one, on every rank. Collective over `world`.
+base::Status share_status(const base::Status& own, const comm::ProcessGroup& world);
+
 }  // namespace tt::cli

@@ -1,9 +1,6 @@
 #include "tensor_tracer/data/text_corpus.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +15,8 @@
 #include <utility>
 
 #include "tensor_tracer/base/check.h"
+#include "tensor_tracer/base/hash.h"
+#include "tensor_tracer/base/mapped_file.h"
 #include "tensor_tracer/base/private_file.h"
 
 namespace tt::data {
@@ -27,6 +26,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMapFrom = 16 << 20;
 constexpr std::size_t kProbeBytes = 4096;
+constexpr std::int64_t kSamples = 1024;
+constexpr std::int64_t kSampleBytes = 64;
 
 base::Error cannot(const fs::path& path, const std::string& what) {
   std::ostringstream message;
@@ -35,23 +36,16 @@ base::Error cannot(const fs::path& path, const std::string& what) {
           "give text files or folders that exist and can be read"};
 }
 
-std::optional<base::SharedBytes> map_whole(const fs::path& path, std::size_t size) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return std::nullopt;
-  void* mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-  ::close(fd);
-  if (mapped == MAP_FAILED) return std::nullopt;
-  const std::shared_ptr<const void> owner(mapped, [size](void* memory) { ::munmap(memory, size); });
-  return base::SharedBytes(owner, {static_cast<const char*>(mapped), size}, size);
-}
-
 std::optional<base::SharedBytes> load(const fs::path& path) {
   std::error_code error;
   const auto size = fs::file_size(path, error);
   if (error) return std::nullopt;
   // Files in /proc report size 0, and some of them never end.
   if (size == 0) return base::SharedBytes();
-  if (size >= kMapFrom) return map_whole(path, size);
+  if (size >= kMapFrom) {
+    auto mapped = base::map_file(path);
+    return mapped ? std::optional(std::move(mapped).value()) : std::nullopt;
+  }
   auto bytes = base::read_small_file(path, 2 * kMapFrom);
   if (!bytes) return std::nullopt;
   return base::SharedBytes(std::make_shared<const std::string>(std::move(bytes).value()));
@@ -123,6 +117,18 @@ void TextCorpus::read(std::int64_t begin, std::span<std::uint8_t> out) const {
     std::memcpy(out.data() + done, files_[file]->data() + offset, count);
     done += count;
   }
+}
+
+std::string TextCorpus::description() const {
+  std::uint64_t hash = 0;
+  const std::int64_t bytes = std::min(kSampleBytes, size());
+  std::string sample(static_cast<std::size_t>(bytes), '\0');
+  for (std::int64_t i = 0; i < kSamples; ++i) {
+    read(i * ((size() - bytes) / kSamples),
+         {reinterpret_cast<std::uint8_t*>(sample.data()), sample.size()});
+    hash = base::mix(hash, base::hash_of(sample));
+  }
+  return fmt::format("{} bytes in {} files (hash of samples {:016x})", size(), num_files(), hash);
 }
 
 double TextCorpus::unigram_entropy() const {

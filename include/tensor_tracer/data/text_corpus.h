@@ -24,6 +24,8 @@ class TextCorpus {
   std::int64_t num_files() const { return static_cast<std::int64_t>(files_.size()); }
   /// Copies bytes [begin, begin + out.size()). REQUIRES: these bytes lie inside the corpus.
   void read(std::int64_t begin, std::span<std::uint8_t> out) const;
+  /// Names the corpus: its size, its number of files, and a hash of 1,024 samples of 64 bytes.
+  std::string description() const;
   /// Entropy of single bytes in nats: the loss of a model that knows only the byte frequencies.
   double unigram_entropy() const;
 

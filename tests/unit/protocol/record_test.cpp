@@ -56,6 +56,15 @@ TEST(Crc32c, KnowsTheStandardCheckValue) {
   EXPECT_EQ(crc32c({}), 0U);
 }
 
+TEST(Crc32c, GoesOnAfterTheBytesBefore) {
+  const std::string_view text = "123456789";
+  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+    const auto first = bytes_of(text.substr(0, cut)), second = bytes_of(text.substr(cut));
+    ASSERT_EQ(crc32c(second, crc32c(first)), 0xE3069283U) << cut;
+    ASSERT_EQ(crc32c_portable(second, crc32c_portable(first)), 0xE3069283U) << cut;
+  }
+}
+
 TEST(Crc32c, BothWaysAgreeAtEveryLengthAndAlignment) {
   std::string text(100, '\0');
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 37 + 11);
