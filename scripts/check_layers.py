@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "nn": {"base", "comm", "config", "mesh", "points", "trace"},
     "data": {"base"},
     "optim": {"config"},
-    "checkpoint": {"base", "trace"},
+    "checkpoint": {"base", "mesh", "protocol", "trace"},
     "intervene": {"base", "comm", "eval", "expr", "graph", "mesh", "points", "protocol",
                   "trace"},
     "record": {"base", "protocol"},

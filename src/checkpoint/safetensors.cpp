@@ -2,68 +2,61 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
-#include <system_error>
+#include <span>
+#include <string_view>
+
+#include "src/checkpoint/dtypes.h"
+#include "src/checkpoint/durable_file.h"
 
 namespace tt::checkpoint {
 namespace {
 
-struct DtypeName {
-  at::ScalarType dtype;
-  const char* name;
-};
-constexpr DtypeName kDtypeNames[] = {
-    {at::kDouble, "F64"}, {at::kFloat, "F32"}, {at::kHalf, "F16"}, {at::kBFloat16, "BF16"},
-    {at::kLong, "I64"},   {at::kInt, "I32"},   {at::kByte, "U8"}};
-
-base::Error failed(const std::string& path, const std::string& what) {
-  return {"storage", what, path, "check the folder and the space on its disk"};
-}
-
-}  // namespace
-
-base::Status write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
-                               const std::map<std::string, std::string>& metadata) {
+base::Result<std::string> header_of(const std::string& path,
+                                    const std::vector<NamedTensor>& tensors,
+                                    const std::map<std::string, std::string>& metadata) {
   nlohmann::json header = {{"__metadata__", metadata}};
   std::size_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
-    const auto* dtype = std::ranges::find(kDtypeNames, tensor.scalar_type(), &DtypeName::dtype);
-    if (dtype == std::end(kDtypeNames))
-      return failed(path, "no safetensors dtype for tensor " + name);
+    const auto dtype = safetensors_name(tensor.scalar_type());
+    if (!dtype) return base::Error{"storage", "no safetensors dtype for tensor " + name, path, ""};
     const std::size_t end = offset + tensor.nbytes();
     header[name] = {
-        {"dtype", dtype->name}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
+        {"dtype", *dtype}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
 
-  const std::string partial = path + ".partial";
-  std::ofstream out(partial, std::ios::binary | std::ios::trunc);
-  const auto size = static_cast<std::uint64_t>(text.size());
-  char size_bytes[8];
-  std::memcpy(size_bytes, &size, sizeof size);
-  out.write(size_bytes, sizeof size_bytes);
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+base::Status write_all(DurableFile& file, std::string_view header,
+                       const std::vector<NamedTensor>& tensors) {
+  const auto size = static_cast<std::uint64_t>(header.size());
+  auto status = file.write(std::as_bytes(std::span(&size, 1)));
+  if (status) status = file.write(std::as_bytes(std::span(header)));
   for (const auto& named : tensors) {
+    if (!status) return status;
     const at::Tensor dense = named.tensor.detach().contiguous();
-    out.write(static_cast<const char*>(dense.const_data_ptr()),
-              static_cast<std::streamsize>(dense.nbytes()));
+    status = file.write({static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()});
   }
-  out.close();
-  std::error_code error;
-  if (!out) {
-    std::filesystem::remove(partial, error);
-    return failed(path, "could not be written");
-  }
-  std::filesystem::rename(partial, path, error);
-  if (error) return failed(path, "could not be put in place: " + error.message());
-  return {};
+  return status ? file.finish() : status;
+}
+
+}  // namespace
+
+base::Result<FileFacts> write_safetensors(const std::string& path,
+                                          const std::vector<NamedTensor>& tensors,
+                                          const std::map<std::string, std::string>& metadata) {
+  const auto header = header_of(path, tensors, metadata);
+  if (!header) return header.error();
+  auto file = DurableFile::create(path);
+  if (!file) return file.error();
+  if (auto status = write_all(file.value(), header.value(), tensors); !status)
+    return status.error();
+  return FileFacts{std::filesystem::path(path).filename().string(), file.value().size(),
+                   file.value().crc32c()};
 }
 
 }  // namespace tt::checkpoint

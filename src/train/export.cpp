@@ -29,9 +29,10 @@ base::Status write_file(const std::string& folder, const ExportedStep& exported,
     return base::Error{"storage", "\"" + folder + "\" cannot be made: " + error.message(),
                        "--export-tensors", "give a folder that can be written"};
   }
-  return checkpoint::write_safetensors(
+  const auto written = checkpoint::write_safetensors(
       fmt::format("{}/step_{:06d}.safetensors", folder, exported.step), tensors,
       metadata_of(exported));
+  return written ? base::Status() : written.error();
 }
 
 }  // namespace

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tensor_tracer/base/result.h"
+#include "tensor_tracer/base/shared_bytes.h"
+#include "tensor_tracer/mesh/placement.h"
+
+namespace tt::checkpoint {
+
+/// The tensors of several safetensors files. A tensor is whole in one file, or in parts in several
+/// files: a file whose metadata have the key DCP_SHARDING_INFO names the offsets of its parts, as
+/// torch.distributed.checkpoint's HuggingFaceStorageWriter does. The files are mapped; a read
+/// touches only the bytes that it returns. Thread: any.
+class TensorStore {
+ public:
+  /// `files`: names in `folder`. Error: the code is "not_found" or "damaged", and `where` names the
+  /// file; or parts of a tensor overlap, leave a gap, or differ in dtype.
+  static base::Result<TensorStore> open(const std::string& folder,
+                                        const std::vector<std::string>& files);
+  /// The files of a folder that end in .safetensors, in the order of their names. Error: no such
+  /// file; .distcp files are named with the command that converts them.
+  static base::Result<std::vector<std::string>> files_of(const std::string& folder);
+
+  struct Facts {
+    at::ScalarType dtype = at::kFloat;
+    std::vector<std::int64_t> shape;  // of the whole tensor
+  };
+  const std::map<std::string, Facts>& tensors() const { return facts_; }
+  /// By file name: size, and a hash of the header and of 1,024 samples of 64 bytes. Ranks compare
+  /// them, because two nodes may have different files under the same path.
+  const std::map<std::string, std::string>& fingerprints() const { return fingerprints_; }
+
+  /// Copies the shard of rank `rank` of `ranks` into `out`, in the rank's local order, and converts
+  /// it to the dtype of `out`. A replicated placement copies the whole tensor. Error: no tensor
+  /// `name`, or its whole shape is not `full_shape`. REQUIRES: `out` is a CPU tensor with the
+  /// shape of the shard.
+  base::Status read_shard(const std::string& name, const std::vector<std::int64_t>& full_shape,
+                          const mesh::Placement& placement, int rank, int ranks,
+                          at::Tensor& out) const;
+
+ private:
+  // A box of a tensor: `offsets` in the whole tensor.
+  struct Part {
+    base::SharedBytes file;
+    std::size_t begin = 0;  // in the file
+    std::vector<std::int64_t> shape, offsets;
+  };
+  TensorStore() = default;
+  base::Status add_file(const std::string& path);
+  base::Status complete(const std::string& name);
+  void copy_interval(const std::string& name, std::int64_t dim, const mesh::Interval& interval,
+                     const at::Tensor& out) const;
+
+  std::map<std::string, Facts> facts_;
+  std::map<std::string, std::string> fingerprints_;
+  std::map<std::string, std::vector<Part>> parts_;
+  std::map<std::string, std::string> last_file_;  // that holds a part of the tensor
+};
+
+}  // namespace tt::checkpoint

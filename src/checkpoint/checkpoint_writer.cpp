@@ -1,0 +1,199 @@
+#include "tensor_tracer/checkpoint/checkpoint_writer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "src/checkpoint/durable_file.h"
+#include "tensor_tracer/base/private_file.h"
+#include "tensor_tracer/base/thread.h"
+
+namespace tt::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using nlohmann::json;
+
+constexpr const char* kHidden = ".saving-";
+constexpr const char* kRemoved = ".removed-";
+constexpr std::size_t kMaxListBytes = std::size_t{16} << 20U;
+constexpr auto kPoll = std::chrono::milliseconds(10);
+// A rank that ended does not leave a list.
+constexpr auto kMaxWait = std::chrono::minutes(30);
+
+std::string list_path(const std::string& hidden, int rank) {
+  return fmt::format("{}/files_of_rank_{:05d}.json", hidden, rank);
+}
+
+json list_of(const base::Result<std::vector<FileFacts>>& files) {
+  if (!files) return {{"error", {files.error().message, files.error().where}}};
+  json list = json::array();
+  for (const FileFacts& file : files.value()) list.push_back({file.name, file.bytes, file.crc32c});
+  return {{"files", std::move(list)}};
+}
+
+base::Result<std::vector<FileFacts>> files_of(const json& list, int rank) {
+  if (const auto error = list.find("error"); error != list.end()) {
+    return base::Error{
+        "storage", error->at(0), error->at(1),
+        "rank " + std::to_string(rank) + " could not write: check the space on its disk"};
+  }
+  std::vector<FileFacts> files;
+  for (const json& one : list.at("files")) files.push_back({one.at(0), one.at(1), one.at(2)});
+  return files;
+}
+
+// A folder that other programs may read is never seen half removed.
+void remove_whole(const fs::path& path) {
+  std::error_code error;
+  const fs::path hidden = path.parent_path() / (kRemoved + base::random_hex(4));
+  fs::rename(path, hidden, error);
+  fs::remove_all(error ? path : hidden, error);
+}
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(std::string folder, int rank, int ranks, std::int64_t keep_last)
+    : folder_(std::move(folder)), rank_(rank), ranks_(ranks), keep_last_(keep_last) {}
+
+CheckpointWriter::~CheckpointWriter() {
+  gives_up_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+base::Result<std::string> CheckpointWriter::prepare(std::int64_t step) const {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {
+    const std::string name = entry.path().filename().string();
+    std::error_code ignored;
+    if (name.starts_with(kHidden) || name.starts_with(kRemoved))
+      fs::remove_all(entry.path(), ignored);
+  }
+  const std::string hidden =
+      fmt::format("{}/{}{}-{}", folder_, kHidden, checkpoint_name(step), base::random_hex(4));
+  if (::mkdir(hidden.c_str(), 0777) != 0) return storage_error(hidden, "cannot be made");
+  return hidden;
+}
+
+void CheckpointWriter::start(std::string hidden, std::vector<FileContents> files,
+                             Manifest manifest) {
+  has_ended_ = false;
+  thread_ = std::thread([this, hidden = std::move(hidden), files = std::move(files),
+                         manifest = std::move(manifest)]() mutable {
+    base::set_thread_name("tt-checkpoint");
+    result_ = save(hidden, files, std::move(manifest));
+    files.clear();
+    has_ended_ = true;
+  });
+}
+
+base::Result<SavedCheckpoint> CheckpointWriter::wait() {
+  thread_.join();
+  return std::move(result_);
+}
+
+base::Result<SavedCheckpoint> CheckpointWriter::save(const std::string& hidden,
+                                                     const std::vector<FileContents>& files,
+                                                     Manifest manifest) {
+  const auto begin = Clock::now();
+  const auto written = write_files(hidden, files);
+  const auto listed = write_durable(list_path(hidden, rank_), list_of(written).dump());
+  if (rank_ != 0) {
+    if (!written) return written.error();
+    if (!listed) return listed.error();
+    return SavedCheckpoint{manifest.step, hidden, 0, seconds_since(begin)};
+  }
+  auto all = written ? collect_lists(hidden) : written;
+  if (!all) {
+    remove_whole(hidden);
+    return all.error();
+  }
+  manifest.files = std::move(all).value();
+  const auto noted = write_manifest(hidden, manifest);
+  auto path = noted ? put_in_place(hidden, manifest.step) : noted.error();
+  if (!path) {
+    remove_whole(hidden);
+    return path.error();
+  }
+  remove_old();
+  SavedCheckpoint saved{manifest.step, std::move(path).value(), 0, seconds_since(begin)};
+  for (const FileFacts& file : manifest.files) saved.bytes += file.bytes;
+  return saved;
+}
+
+base::Result<std::vector<FileFacts>> CheckpointWriter::write_files(
+    const std::string& hidden, const std::vector<FileContents>& files) const {
+  std::vector<FileFacts> facts;
+  for (const FileContents& file : files) {
+    auto written = write_safetensors(hidden + "/" + file.name, file.tensors, file.metadata);
+    if (!written) return written.error();
+    facts.push_back(std::move(written).value());
+  }
+  return facts;
+}
+
+base::Result<std::vector<FileFacts>> CheckpointWriter::collect_lists(
+    const std::string& hidden) const {
+  const auto end = Clock::now() + kMaxWait;
+  std::vector<FileFacts> all;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const std::string path = list_path(hidden, rank);
+    auto text = base::read_small_file(path, kMaxListBytes);
+    while (!text && text.error().code == "not_found" && Clock::now() < end && !gives_up_) {
+      std::this_thread::sleep_for(kPoll);
+      text = base::read_small_file(path, kMaxListBytes);
+    }
+    if (!text) return text.error();
+    auto files = files_of(json::parse(text.value()), rank);
+    if (!files) return files.error();
+    std::ranges::move(files.value(), std::back_inserter(all));
+    std::error_code ignored;
+    fs::remove(path, ignored);
+  }
+  std::ranges::sort(all, {}, &FileFacts::name);
+  return all;
+}
+
+// A checkpoint of the same step, of a run that was resumed from an earlier step, is exchanged in
+// one operation.
+base::Result<std::string> CheckpointWriter::put_in_place(const std::string& hidden,
+                                                         std::int64_t step) const {
+  const std::string path = folder_ + "/" + checkpoint_name(step);
+  if (fs::exists(path)) {
+    if (::renameat2(AT_FDCWD, hidden.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
+      if (errno != EINVAL && errno != ENOSYS) return storage_error(path, "cannot be put in place");
+      remove_whole(path);  // the file system has no exchange
+      if (::rename(hidden.c_str(), path.c_str()) != 0)
+        return storage_error(path, "cannot be put in place");
+    } else {
+      remove_whole(hidden);
+    }
+  } else if (::rename(hidden.c_str(), path.c_str()) != 0) {
+    return storage_error(path, "cannot be put in place");
+  }
+  if (auto status = sync_folder(folder_); !status) return status.error();
+  return path;
+}
+
+void CheckpointWriter::remove_old() const {
+  if (keep_last_ <= 0) return;
+  const std::vector<std::string> paths = find_checkpoints(folder_);
+  for (std::size_t i = static_cast<std::size_t>(keep_last_); i < paths.size(); ++i)
+    remove_whole(paths[i]);
+}
+
+}  // namespace tt::checkpoint

@@ -1,0 +1,140 @@
+#include "tensor_tracer/checkpoint/manifest.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <system_error>
+
+#include "src/checkpoint/durable_file.h"
+#include "tensor_tracer/base/mapped_file.h"
+#include "tensor_tracer/base/private_file.h"
+#include "tensor_tracer/protocol/crc32c.h"
+#include "tensor_tracer/protocol/json_members.h"
+
+namespace tt::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kManifest = "manifest.json";
+constexpr const char* kChecksum = "manifest.crc32c";
+constexpr const char* kFormat = "tensor-tracer checkpoint";
+constexpr int kVersion = 1;
+constexpr std::size_t kMaxManifestBytes = std::size_t{64} << 20U;
+
+std::string checksum_of(std::string_view text) {
+  return fmt::format("{:08x}\n", protocol::crc32c(std::as_bytes(std::span(text))));
+}
+
+base::Error damaged(const std::string& path, const std::string& message) {
+  return {"damaged", message, path, "load another checkpoint"};
+}
+
+json to_json(const Manifest& manifest) {
+  json files = json::array();
+  for (const FileFacts& file : manifest.files)
+    files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32c", file.crc32c}});
+  return {{"format", kFormat},     {"version", kVersion},       {"step", manifest.step},
+          {"time", manifest.time}, {"files", std::move(files)}, {"facts", manifest.facts}};
+}
+
+base::Result<std::string> read_checked(const std::string& folder) {
+  const std::string path = folder + "/" + kManifest;
+  auto text = base::read_small_file(path, kMaxManifestBytes);
+  if (!text && text.error().code == "not_found")
+    return base::Error{"not_found", "is not a checkpoint: it has no " + std::string(kManifest),
+                       folder, "give the folder of --save"};
+  if (!text) return damaged(path, text.error().message);
+  const auto checksum = base::read_small_file(folder + "/" + kChecksum);
+  if (!checksum) return damaged(folder + "/" + kChecksum, checksum.error().message);
+  if (checksum.value() != checksum_of(text.value())) return damaged(path, "its checksum is wrong");
+  return text;
+}
+
+// The file is intact, so a wrong member is the work of another program.
+base::Result<Manifest> parse(const std::string& path, const std::string& text) {
+  const json parsed = json::parse(text, nullptr, false);
+  if (!parsed.is_object() || parsed.value("format", json()) != kFormat)
+    return damaged(path, "it is not a manifest of a checkpoint");
+  if (parsed.value("version", json()) != kVersion)
+    return damaged(path, "its version is not 1: a newer program wrote it");
+  try {
+    Manifest manifest{parsed.at("step").get<std::int64_t>(),
+                      parsed.at("time").get<double>(),
+                      {},
+                      parsed.at("facts")};
+    for (const json& file : parsed.at("files"))
+      manifest.files.push_back({file.at("name"), file.at("bytes"), file.at("crc32c")});
+    const auto is_path = [](const FileFacts& file) {
+      return fs::path(file.name).filename() != file.name || file.name.empty();
+    };
+    if (std::ranges::any_of(manifest.files, is_path))
+      return damaged(path, "it names a file outside of its folder");
+    return manifest;
+  } catch (const json::exception& error) {
+    return damaged(path, error.what());
+  }
+}
+
+// Of the save; of a damaged checkpoint: of the last change of its folder. A copy has another time
+// of change.
+double time_of(const std::string& checkpoint) {
+  const auto manifest = read_manifest(checkpoint);
+  if (manifest) return manifest.value().time;
+  struct stat facts {};
+  return ::stat(checkpoint.c_str(), &facts) == 0 ? static_cast<double>(facts.st_mtime) : 0;
+}
+
+}  // namespace
+
+base::Status write_manifest(const std::string& folder, const Manifest& manifest) {
+  const std::string text = to_json(manifest).dump(1) + "\n";
+  if (auto status = write_durable(folder + "/" + kManifest, text); !status) return status;
+  return write_durable(folder + "/" + kChecksum, checksum_of(text));
+}
+
+base::Result<Manifest> read_manifest(const std::string& folder) {
+  const auto text = read_checked(folder);
+  if (!text) return text.error();
+  return parse(folder + "/" + kManifest, text.value());
+}
+
+base::Status verify_files(const std::string& folder, const Manifest& manifest) {
+  for (const FileFacts& file : manifest.files) {
+    const std::string path = folder + "/" + file.name;
+    const auto bytes = base::map_file(path);
+    if (!bytes) return damaged(path, bytes.error().message);
+    const std::string_view view = *bytes.value();
+    if (view.size() != file.bytes) {
+      return damaged(
+          path, fmt::format("has {} bytes, not the {} that were saved", view.size(), file.bytes));
+    }
+    if (protocol::crc32c(std::as_bytes(std::span(view))) != file.crc32c)
+      return damaged(path, "its checksum is wrong");
+  }
+  return {};
+}
+
+std::string checkpoint_name(std::int64_t step) { return fmt::format("step_{:08d}", step); }
+
+std::vector<std::string> find_checkpoints(const std::string& folder) {
+  std::error_code error;
+  if (fs::exists(fs::path(folder) / kManifest, error)) return {folder};
+  std::vector<std::pair<double, std::string>> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string path = entry.path().string();
+    if (entry.path().filename().string().starts_with("step_") && entry.is_directory(error))
+      found.emplace_back(time_of(path), path);
+  }
+  std::ranges::sort(found, std::greater());
+  std::vector<std::string> paths;
+  for (auto& [time, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+}  // namespace tt::checkpoint
