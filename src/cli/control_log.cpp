@@ -26,6 +26,9 @@ std::string describe(const TrainerRequest& request, const std::string& by, std::
       base::Overloaded{[&](const protocol::PauseRun&) { return after("paused"); },
                        [&](const protocol::ContinueRun&) { return after("continued"); },
                        [&](const protocol::StopRun&) { return after("stopped"); },
+                       [&](const protocol::SaveCheckpoint&) {
+                         return fmt::format("checkpoint of step {} asked for by {}", step, by);
+                       },
                        [&](const protocol::StepRun&) {
                          return fmt::format("stepped by {} up to step {}", by, step);
                        },

@@ -18,13 +18,31 @@ constexpr std::size_t kMaxProgramFileBytes = std::size_t{16} << 20U;
 // On rank 0: applies the programs of the files and returns them in the form that other ranks
 // receive.
 trace::ProgramChanges apply_all(trace::InterventionHooks& engine,
-                                const std::vector<ProgramFile>& programs) {
+                                const std::vector<ProgramFile>& programs, std::int64_t first_step) {
   for (const ProgramFile& file : programs) {
-    const auto applied = engine.request(
-        protocol::ApplyProgram{.name = file.name, .program = file.program, .keep = true}, 1);
+    const auto applied = engine.request(protocol::ApplyProgram{.name = file.name,
+                                                               .program = file.program,
+                                                               .parameters = file.parameters,
+                                                               .ttl = file.ttl,
+                                                               .keep = file.keep},
+                                        file.since.value_or(first_step));
     if (!applied) throw train::TrainError(file.name + ": " + to_string(applied.error()));
   }
-  return engine.take_changes(1);
+  return engine.take_changes(first_step);
+}
+
+// The vectors and files that a program names may be absent now.
+base::Status take_resumed(const std::vector<ProgramFile>& resumed, InterventionSetup& setup) {
+  for (const ProgramFile& program : resumed) {
+    const auto checked = intervene::check_program(program.program, setup.context);
+    if (checked) continue;
+    return base::Error{"invalid_argument",
+                       "program \"" + program.name +
+                           "\" of the checkpoint is refused: " + to_string(checked.error()),
+                       "--load", "give the folders of vectors and files of the former run"};
+  }
+  setup.programs = resumed;
+  return {};
 }
 
 }  // namespace
@@ -62,7 +80,8 @@ base::Result<ProgramFile> read_program_file(const std::string& path) {
 
 base::Result<InterventionSetup> prepare_interventions(const config::TrainConfig& config,
                                                       const mesh::MeshShape& shape,
-                                                      const TracingSetup& tracing) {
+                                                      const TracingSetup& tracing,
+                                                      const std::vector<ProgramFile>& resumed) {
   InterventionSetup setup;
   const std::string& folder = config.intervention.intervention_files;
   if (!folder.empty() && !std::filesystem::is_directory(folder)) {
@@ -94,17 +113,21 @@ base::Result<InterventionSetup> prepare_interventions(const config::TrainConfig&
     }
     setup.programs.push_back(std::move(read).value());
   }
+  if (!setup.programs.empty()) return setup;
+  auto status = take_resumed(resumed, setup);
+  if (!status) return status.error();
   return setup;
 }
 
 std::unique_ptr<trace::InterventionHooks> make_engine(const InterventionSetup& setup,
                                                       const comm::ProcessGroup& tensor,
-                                                      const comm::ProcessGroup& world) {
+                                                      const comm::ProcessGroup& world,
+                                                      std::int64_t first_step) {
   intervene::Context context = setup.context;
   context.tensor_rank = tensor.rank();
   auto engine = intervene::make_engine(std::move(context), tensor, world);
   trace::ProgramChanges changes;
-  if (world.rank() == 0) changes = apply_all(*engine, setup.programs);
+  if (world.rank() == 0) changes = apply_all(*engine, setup.programs, first_step);
   comm::broadcast_text(world, changes.text, 0);
   if (changes.text.empty()) return engine;
   trace::broadcast_contents(world, changes.contents, 0);

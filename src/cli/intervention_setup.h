@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,10 +13,15 @@
 
 namespace tt::cli {
 
-/// A program from a file and with the file's name: text, or JSON if the file's name ends in .json.
+/// A program that a run begins with. From a file: it has the file's name, and is text, or JSON if
+/// the file's name ends in .json.
 struct ProgramFile {
   std::string name;
   nlohmann::json program;
+  nlohmann::json parameters = nlohmann::json::object();  // values by name
+  bool keep = true;                                      // the end of a lease does not end it
+  std::optional<std::int64_t> since = {};                // its first step; unset: that of the run
+  std::optional<std::uint64_t> ttl = {};                 // steps
 };
 
 /// The context that a run's programs are checked against, and the programs that the run begins
@@ -29,18 +36,21 @@ struct InterventionSetup {
 intervene::Context make_program_context(const config::TrainConfig& config,
                                         const mesh::MeshShape& shape, const TracingSetup& tracing);
 
-/// Reads the files. Errors name the flag or the file, and the place in the file.
+/// Reads the files. Errors name the flag or the file, and the place in the file. `resumed`: the
+/// programs of a checkpoint, in force if --interventions names no file.
 base::Result<InterventionSetup> prepare_interventions(const config::TrainConfig& config,
                                                       const mesh::MeshShape& shape,
-                                                      const TracingSetup& tracing);
+                                                      const TracingSetup& tracing,
+                                                      const std::vector<ProgramFile>& resumed);
 
 base::Result<ProgramFile> read_program_file(const std::string& path);
 
-/// Makes the engine of one rank, with the programs of rank 0's files in force. Rank 0 also sends
-/// the contents of the files that the programs name. Throws TrainError if such a file has changed
-/// since it was checked. Collective over `world`.
+/// Makes the engine of one rank, with the programs of rank 0 in force from `first_step` on. Rank 0
+/// also sends the contents of the files that the programs name. Throws TrainError if such a file
+/// has changed since it was checked. Collective over `world`.
 std::unique_ptr<trace::InterventionHooks> make_engine(const InterventionSetup& setup,
                                                       const comm::ProcessGroup& tensor,
-                                                      const comm::ProcessGroup& world);
+                                                      const comm::ProcessGroup& world,
+                                                      std::int64_t first_step);
 
 }  // namespace tt::cli

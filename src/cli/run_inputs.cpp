@@ -26,11 +26,12 @@ json to_json(const base::Result<RunInputs>& read) {
 
 }  // namespace
 
-base::Result<RunInputs> read_inputs(const config::TrainConfig& config,
-                                    const mesh::MeshShape& shape) {
-  auto tracing = prepare_tracing(config, shape);
+base::Result<RunInputs> read_inputs(const config::TrainConfig& config, const mesh::MeshShape& shape,
+                                    const ResumePoint* resumed) {
+  auto tracing = prepare_tracing(config, shape, resumed != nullptr ? resumed->plan() : json());
   if (!tracing) return tracing.error();
-  auto intervention = prepare_interventions(config, shape, tracing.value());
+  const auto programs = resumed != nullptr ? resumed->programs() : std::vector<ProgramFile>();
+  auto intervention = prepare_interventions(config, shape, tracing.value(), programs);
   if (!intervention) return intervention.error();
   return RunInputs{std::move(tracing).value(), std::move(intervention).value()};
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "src/cli/intervention_setup.h"
+#include "src/cli/resume.h"
 #include "src/cli/tracing_setup.h"
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/comm/process_group.h"
@@ -16,9 +17,10 @@ struct RunInputs {
   InterventionSetup intervention;
 };
 
-/// Reads and checks all of them. Global rank 0, before MPI starts.
-base::Result<RunInputs> read_inputs(const config::TrainConfig& config,
-                                    const mesh::MeshShape& shape);
+/// Reads and checks all of them. `resumed`: null, or the checkpoint that the run resumes from.
+/// Global rank 0, before MPI starts.
+base::Result<RunInputs> read_inputs(const config::TrainConfig& config, const mesh::MeshShape& shape,
+                                    const ResumePoint* resumed);
 
 /// Gives every rank the inputs that rank 0 read, or rank 0's error. The programs follow with
 /// make_engine(). Collective over `world`. `read` of ranks other than 0 is ignored.

@@ -108,6 +108,22 @@ void RunLog::change(const std::string& text) {
   say("page   " + text);
 }
 
+void RunLog::resume(const std::string& checkpoint, std::int64_t step) {
+  first_step_ = step;
+  say(fmt::format("load   {}: the run goes on after step {}", checkpoint, step));
+}
+
+void RunLog::saved(const base::Result<checkpoint::SavedCheckpoint>& saved) {
+  finish();
+  if (!saved) {
+    fmt::print(stderr, "tensor-tracer: no checkpoint was saved: {}\n", to_string(saved.error()));
+    return;
+  }
+  const checkpoint::SavedCheckpoint& facts = saved.value();
+  say(fmt::format("saved  step {} in {}, {} in {:.1f} s", facts.step, facts.path,
+                  base::size_text(facts.bytes), facts.seconds));
+}
+
 std::string RunLog::time_left(const train::StepReport& report) const {
   const auto steps = static_cast<double>(config_.train_iters - report.step);
   return duration(steps * mean_step_ms_ * 1e-3) + " left";
@@ -157,7 +173,7 @@ void RunLog::cost(const train::TracerCost& cost) {
 std::string RunLog::summary(const std::string& recording) const {
   const std::lock_guard lock(mutex_);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin_;
-  const std::int64_t step = last_ ? last_->step : 0;
+  const std::int64_t step = last_ ? last_->step : first_step_;
   const std::string time = duration(seconds.count());
   std::string text = step == config_.train_iters
                          ? fmt::format("end    {} steps in {}", step, time)
@@ -183,7 +199,7 @@ void RunLog::end_at_once(const std::string& recording) const {
 
 std::int64_t RunLog::last_step() const {
   const std::lock_guard lock(mutex_);
-  return last_ ? last_->step : 0;
+  return last_ ? last_->step : first_step_;
 }
 
 void RunLog::finish() {

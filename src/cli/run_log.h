@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "tensor_tracer/checkpoint/checkpoint_writer.h"
 #include "tensor_tracer/comm/launcher.h"
 #include "tensor_tracer/config/train_config.h"
 #include "tensor_tracer/data/text_corpus.h"
@@ -29,6 +30,10 @@ class RunLog {
   void recording(const std::string& path);
   /// A hint about tracing, printed before tracing begins.
   void notice(const std::string& text);
+  /// The checkpoint that the run resumes from.
+  void resume(const std::string& checkpoint, std::int64_t step);
+  /// The result of a save. An error goes to standard error.
+  void saved(const base::Result<checkpoint::SavedCheckpoint>& saved);
   void step(const train::StepReport& report);
   /// A change of the run from the page, such as "paused by Ada after step 1969".
   void change(const std::string& text);
@@ -38,7 +43,7 @@ class RunLog {
   /// The same to standard error, while the thread of the steps may be in a write to standard output
   /// that does not return: mpirun reads nothing while it ends its ranks. Thread: any.
   void end_at_once(const std::string& recording) const;
-  /// The last completed step; 0: none. Thread: any.
+  /// The last completed step, also of the run before; 0: none. Thread: any.
   std::int64_t last_step() const;
   /// Ends the moving line.
   void finish();
@@ -59,6 +64,7 @@ class RunLog {
   mutable std::mutex mutex_;
   std::optional<train::StepReport> last_;  // guarded by mutex_
   std::optional<double> valid_loss_;       // guarded by mutex_
+  std::int64_t first_step_ = 0;            // done by the run before
   double mean_step_ms_ = 0.0;              // of the last ten steps or so
   bool line_is_open_ = false;
 };

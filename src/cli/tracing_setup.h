@@ -21,12 +21,14 @@ struct TracingSetup {
   trace::PlanContext context;                     // refers to `vectors`
   trace::OtherPasses passes;
   std::shared_ptr<const trace::Plan> plan;  // null: nothing is traced
-  std::string notice;                       // parts that the default plan leaves out; empty: none
+  std::string notice;                       // parts that the plan leaves out; empty: none
 };
 
-/// Reads the files. Errors name the flag, the file and the place in the file.
+/// Reads the files. Errors name the flag, the file and the place in the file. `resumed`: the plan
+/// of a checkpoint, used if --tensor-tracer-plan names no file; null: none.
 base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
-                                           const mesh::MeshShape& shape);
+                                           const mesh::MeshShape& shape,
+                                           const nlohmann::json& resumed);
 
 /// The same setup, made from the data of another rank: its prompts, its plan (null: none), and the
 /// contents of the files that the plan names.

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -20,11 +22,14 @@
 #include "src/cli/help_text.h"
 #include "src/cli/options.h"
 #include "src/cli/parse.h"
+#include "src/cli/resume.h"
 #include "src/cli/run_excess.h"
 #include "src/cli/run_inputs.h"
 #include "src/cli/run_log.h"
 #include "src/cli/stop_signals.h"
 #include "tensor_tracer/base/overloaded.h"
+#include "tensor_tracer/base/run_dir_lock.h"
+#include "tensor_tracer/base/scoped_fd.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/control/hub_session.h"
 #include "tensor_tracer/intervene/context.h"
@@ -57,8 +62,12 @@ struct TrainSetup {
   mesh::MeshShape shape;
   data::TextCorpus corpus;
   RunInputs inputs = {};
-  nlohmann::json given = {};  // options as the user wrote them
-  std::string excess = {};    // a hint if all runs together are large
+  nlohmann::json given = {};                // options as the user wrote them
+  std::string excess = {};                  // a hint if all runs together are large
+  std::string resume_command = {};          // empty: the run saves no checkpoints
+  base::ScopedFd save_lock = {};            // on rank 0: of the folder of checkpoints
+  std::optional<ResumePoint> resumed = {};  // unset: a new run
+  std::shared_ptr<const checkpoint::TensorStore> state = {};  // of `resumed`
 };
 
 // The order of the sequences is held in memory, 16 bytes for each sequence.
@@ -92,6 +101,21 @@ base::Result<TrainSetup> prepare(config::TrainConfig config, const comm::Launch&
   return TrainSetup{std::move(config), launch, shape.value(), std::move(corpus).value()};
 }
 
+// Two runs that save in one folder would remove each other's files.
+base::Status lock_save_folder(const std::string& folder, base::ScopedFd& lock) {
+  if (folder.empty()) return {};
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error || ::access(folder.c_str(), W_OK) != 0) {
+    return base::invalid_argument(
+        "--save", "\"" + folder + "\" is not a folder that can be written", "give another");
+  }
+  auto locked = base::lock_run_dir(folder, "--save");
+  if (!locked) return locked.error();
+  lock = std::move(locked).value();
+  return {};
+}
+
 int threads_per_rank(const TrainSetup& run) {
   if (run.config.threads > 0) return run.config.threads;
   cpu_set_t allowed;
@@ -100,8 +124,8 @@ int threads_per_rank(const TrainSetup& run) {
   return std::max(1, CPU_COUNT(&allowed) / run.launch.local_size);
 }
 
-nlohmann::json run_facts(const TrainSetup& run, const control::HubSession& hub, double entropy) {
-  nlohmann::json facts = hub.facts();
+nlohmann::json run_facts(const TrainSetup& run, const control::HubSession* hub, double entropy) {
+  nlohmann::json facts = hub != nullptr ? hub->facts() : nlohmann::json::object();
   facts["mesh"] = {
       {"tensor", run.shape.tensor}, {"pipeline", run.shape.pipeline}, {"data", run.shape.data}};
   facts["model"] = config::to_json(run.config.model);
@@ -112,6 +136,8 @@ nlohmann::json run_facts(const TrainSetup& run, const control::HubSession& hub, 
   facts["tokenizer"] = {{"kind", "byte"}};
   facts["unigram_entropy"] = entropy;
   facts["configuration"] = run.given;
+  if (run.resumed) facts["parent"] = run.resumed->parent();
+  if (!run.resume_command.empty()) facts["resume_command"] = run.resume_command;
   add_tracing_facts(run.config, run.inputs.tracing, facts);
   return facts;
 }
@@ -143,6 +169,37 @@ std::string recording_of(const control::HubSession* hub) {
   return hub == nullptr ? "" : hub->recording();
 }
 
+// The result of a save, on the terminal and the page.
+void report_saved(const base::Result<checkpoint::SavedCheckpoint>& saved, control::HubSession* hub,
+                  RunLog& log) {
+  log.saved(saved);
+  if (hub == nullptr) return;
+  if (!saved) {
+    hub->client().send_event(
+        "log",
+        {{"level", "error"}, {"message", "no checkpoint was saved: " + to_string(saved.error())}});
+    return;
+  }
+  const checkpoint::SavedCheckpoint& facts = saved.value();
+  hub->client().send_event("checkpoint", {{"step", facts.step},
+                                          {"path", facts.path},
+                                          {"bytes", facts.bytes},
+                                          {"seconds", facts.seconds}});
+}
+
+// The parts of a run that resumes or saves.
+void add_checkpoints(TrainSetup& run, const nlohmann::json& facts, control::HubSession* hub,
+                     RunLog& log, train::TrainerParts& parts) {
+  if (run.resumed) {
+    parts.state = std::move(run.state);
+    parts.steps_done = run.resumed->manifest.step;
+    log.resume(run.resumed->path, parts.steps_done);
+    for (const std::string& notice : run.resumed->notices) log.notice(notice);
+  }
+  parts.checkpoint_facts = checkpoint_facts(run.config, run.shape, run.corpus, facts);
+  parts.on_saved = [hub, &log](const auto& saved) { report_saved(saved, hub, log); };
+}
+
 // The launcher ends this process in about a second, in the middle of a step.
 void report_end(control::HubSession* hub, RunLog& log) {
   if (hub != nullptr && hub->is_connected())
@@ -151,16 +208,21 @@ void report_end(control::HubSession* hub, RunLog& log) {
   if (hub != nullptr && hub->is_connected()) hub->client().finish(kTimeForHub);
 }
 
-void train(const TrainSetup& run, const comm::World& world, control::HubSession* hub, RunLog& log,
-           StopSignals& signals) {
-  const bool is_first = world.group().rank() == 0;
-  double entropy = 0.0;
+train::TrainerParts parts_of(const TrainSetup& run, const comm::World& world) {
   train::TrainerParts parts;
   parts.groups = train::make_groups(world.group(), run.shape);
   parts.corpus = &run.corpus;
   parts.plan = run.inputs.tracing.plan;
   parts.plan_context = run.inputs.tracing.context;
   parts.prompts = run.inputs.tracing.prompts;
+  return parts;
+}
+
+void train(TrainSetup& run, const comm::World& world, control::HubSession* hub, RunLog& log,
+           StopSignals& signals) {
+  const bool is_first = world.group().rank() == 0;
+  double entropy = 0.0;
+  train::TrainerParts parts = parts_of(run, world);
   if (is_first) {
     parts.on_step = [&log](const train::StepReport& report) { log.step(report); };
     parts.is_told_to_stop = [&signals] { return signals.received() != 0; };
@@ -168,13 +230,15 @@ void train(const TrainSetup& run, const comm::World& world, control::HubSession*
     log.corpus(run.corpus, entropy);
     log.model(model::num_parameters(run.config.model), run.shape, run.launch);
   }
+  const std::int64_t first_step = run.resumed ? run.resumed->manifest.step + 1 : 1;
   const auto engine =
-      make_engine(run.inputs.intervention, parts.groups.tensor, parts.groups.control);
+      make_engine(run.inputs.intervention, parts.groups.tensor, parts.groups.control, first_step);
   parts.hooks = engine.get();
   std::optional<ControlLog> changes;
+  nlohmann::json facts = run_facts(run, hub, entropy);
+  add_checkpoints(run, facts, hub, log, parts);
   if (hub != nullptr) {
-    nlohmann::json facts = run_facts(run, *hub, entropy);
-    facts["interventions"] = engine->describe(1)["programs"];
+    facts["interventions"] = engine->describe(first_step)["programs"];
     hub->connect(std::move(facts), [&run](const auto& request) { return check(request, run); });
     changes.emplace(hub->client(), log);
     parts.control_source = &*changes;
@@ -220,12 +284,18 @@ base::Status agree(TrainSetup& run, base::Result<RunInputs> read, const comm::Pr
   auto inputs = share_inputs(std::move(read), run.config, run.shape, world);
   if (!inputs) return inputs.error();
   run.inputs = std::move(inputs).value();
+  if (run.config.checkpoint.load.empty()) return {};
+  if (!run.resumed) run.resumed.emplace();
+  auto state = open_state(*run.resumed, world);
+  if (!state) return state.error();
+  run.state = std::move(state).value();
   return {};
 }
 
 // Runs on every rank. Only global rank 0 has a hub and has read the inputs.
 int train_on_mesh(TrainSetup& run, base::Result<RunInputs> read, control::HubSession* hub) {
   keep_freed_memory();
+  ::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write
   RunLog log(run.config, run.launch);
   StopSignals signals(run.launch.uses_mpi());
   at::set_num_threads(threads_per_rank(run));
@@ -283,6 +353,22 @@ std::optional<control::HubSession> start_hub(const config::TrainConfig& config,
   return std::nullopt;
 }
 
+// The inputs that only rank 0 reads. A resumed run has the name of the run before.
+base::Result<RunInputs> read_first(TrainSetup& run) {
+  const config::CheckpointConfig& checkpoint = run.config.checkpoint;
+  if (!checkpoint.load.empty()) {
+    auto found = find_resume_point(run.config, run.shape, run.corpus);
+    if (!found) return found.error();
+    run.resumed = std::move(found).value();
+    if (run.config.run_name.empty()) run.config.run_name = run.resumed->parent().value("name", "");
+  }
+  auto read = read_inputs(run.config, run.shape, run.resumed ? &*run.resumed : nullptr);
+  if (!read) return read;
+  if (auto status = lock_save_folder(checkpoint.save, run.save_lock); !status)
+    return status.error();
+  return read;
+}
+
 }  // namespace
 
 int run_train(int argc, const char* const* argv) {
@@ -309,11 +395,13 @@ int run_train(int argc, const char* const* argv) {
   if (!run) return refuse(run.error(), rank);
   run.value().given = given_options(app);
   for (const char* secret : config::kPrivateOptions) run.value().given.erase(secret);
+  if (const std::string& folder = run.value().config.checkpoint.save; !folder.empty())
+    run.value().resume_command = resume_command({argv + 1, argv + argc}, launch.value(), folder);
 
   base::Result<RunInputs> read = RunInputs{};
   std::optional<control::HubSession> hub;
   if (is_first) run.value().excess = name_excess(run.value().config.run_dir);
-  if (is_first) read = read_inputs(run.value().config, run.value().shape);
+  if (is_first) read = read_first(run.value());
   if (is_first && read) hub = start_hub(run.value().config, read);
   return train_on_mesh(run.value(), std::move(read), hub ? &*hub : nullptr);
 }

@@ -93,6 +93,11 @@ Options agreed(Options options) {
   return options;
 }
 
+Options fixed(Options options) {
+  for (Option& option : options) option.is_fixed = true;
+  return options;
+}
+
 Options needing(Needs needs, Options options) {
   for (Option& option : options) option.needs = needs;
   return options;

@@ -87,12 +87,22 @@ base::Status check_page(const TrainConfig& config) {
                       "add --tensor-tracer-port 0");
 }
 
+base::Status check_saves(const CheckpointConfig& checkpoint) {
+  if (!checkpoint.save.empty()) return {};
+  const char* given = nullptr;
+  if (checkpoint.save_interval > 0) given = "--save-interval";
+  if (checkpoint.keep_last > 0) given = "--keep-last";
+  if (given == nullptr) return {};
+  return base::invalid_argument(given, "nothing is saved without a folder", "add --save FOLDER");
+}
+
 base::Status check_unseen_options(TrainConfig config) {
   auto status = check(train_options(config));
   if (status) status = check_heads(config.model);
   if (status) status = check_schedule(config.optimizer);
   if (status) status = check_dtype(config);
   if (status) status = check_export(config);
+  if (status) status = check_saves(config.checkpoint);
   return status;
 }
 

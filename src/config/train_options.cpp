@@ -4,7 +4,7 @@ namespace tt::config {
 namespace {
 
 Options model_options(ModelConfig& model) {
-  return agreed(
+  return fixed(agreed(
       {{"--num-layers", &model.num_layers, "transformer layers", positive()},
        {"--hidden-size", &model.hidden_size, "width of the residual stream", positive()},
        {"--ffn-hidden-size", &model.ffn_hidden_size, "inner width of the MLP; 0: 4 x --hidden-size",
@@ -37,7 +37,7 @@ Options model_options(ModelConfig& model) {
        {"--hidden-dropout", &model.hidden_dropout, "dropout probability before each residual sum",
         share()},
        {"--init-method-std", &model.init_method_std, "standard deviation of the initial weights",
-        not_negative()}});
+        not_negative()}}));
 }
 
 Options training_options(TrainConfig& config) {
@@ -46,17 +46,18 @@ Options training_options(TrainConfig& config) {
                 "ranks that share each layer; data parallelism uses the other ranks"},
                {"--micro-batch-size", &config.micro_batch_size,
                 "sequences per rank and forward pass", positive()},
-               {"--global-batch-size", &config.global_batch_size,
-                "sequences per step; 0: --micro-batch-size x data-parallel size", not_negative()},
                {"--train-iters", &config.train_iters, "optimizer steps", positive()},
                {"--eval-interval", &config.eval_interval,
                 "steps from one evaluation to the next; 0: never", not_negative()},
                {"--eval-iters", &config.eval_iters, "global batches per evaluation", positive()},
-               {"--seed", &config.seed, "seed of weights, data order and dropout; below 2^63"},
-               {"--params-dtype", &config.params_dtype, "dtype of the weights: float32 or float64",
-                one_of({"float32", "float64"})},
                {"--bf16", &config.bf16,
                 "compute in bfloat16; weights, optimizer and reductions stay float32"}}),
+       fixed(agreed(
+           {{"--global-batch-size", &config.global_batch_size,
+             "sequences per step; 0: --micro-batch-size x data-parallel size", not_negative()},
+            {"--seed", &config.seed, "seed of weights, data order and dropout; below 2^63"},
+            {"--params-dtype", &config.params_dtype, "dtype of the weights: float32 or float64",
+             one_of({"float32", "float64"})}})),
        {{"--distributed-backend", &config.distributed_backend,
          "how ranks exchange tensors: mpi under mpirun and srun, gloo under torchrun; auto: as the "
          "launcher needs it",
@@ -90,8 +91,8 @@ Options data_options(DataConfig& data) {
   return joined({{{"--data-path", &data.data_path, "text files or folders"},
                   {"--data-exclude", Commas{&data.data_exclude},
                    "names of folders to leave out, separated by commas"}},
-                 agreed({{"--split", &data.split,
-                          "per cent of the text for training and for validation", split}})});
+                 fixed(agreed({{"--split", &data.split,
+                                "per cent of the text for training and for validation", split}}))});
 }
 
 Options output_options(TrainConfig& config) {
@@ -115,6 +116,25 @@ Options output_options(TrainConfig& config) {
          Agreement::kPresence}},
        agreed({{"--export-at", &config.export_at,
                 "steps that --export-tensors writes, for example 1,5-7", steps}})});
+}
+
+Options checkpoint_options(CheckpointConfig& checkpoint) {
+  return joined(
+      {{{"--save",
+         &checkpoint.save,
+         "save checkpoints in this folder: at the end, when the run is told to stop, and every "
+         "--save-interval steps",
+         {},
+         Agreement::kValue},
+        {"--keep-last", &checkpoint.keep_last,
+         "checkpoints of the folder that stay after a save; 0: all", not_negative()},
+        {"--load",
+         &checkpoint.load,
+         "resume from the newest undamaged checkpoint of this folder, or from this checkpoint",
+         {},
+         Agreement::kPresence}},
+       agreed({{"--save-interval", &checkpoint.save_interval,
+                "steps between two checkpoints; 0: only at the end", not_negative()}})});
 }
 
 Options tracer_options(TracerConfig& tracer, MonitorConfig& monitor) {
@@ -174,10 +194,20 @@ Options train_options(TrainConfig& config) {
                  in_group("Model", model_options(config.model)),
                  in_group("Training", training_options(config)),
                  in_group("Optimizer (AdamW)", optimizer_options(config.optimizer)),
+                 in_group("Checkpoints", checkpoint_options(config.checkpoint)),
                  in_group("Tensor Tracer", tracer_options(config.tracer, config.monitor)),
                  in_group("Tensor Tracer", page_options(config.tracer)),
                  in_group("Interventions", intervention_options(config.intervention)),
                  recording_options(config.recording), alarm_options(config.alarm)});
+}
+
+nlohmann::json fixed_values(const TrainConfig& config, int data_size) {
+  TrainConfig resolved = config.resolved();
+  resolved.global_batch_size = config.global_batch(data_size);
+  nlohmann::json values = nlohmann::json::object();
+  for (const Option& option : train_options(resolved))
+    if (option.is_fixed) values[option.flag] = value_of(option);
+  return values;
 }
 
 nlohmann::json to_json(const ModelConfig& model) {

@@ -32,8 +32,9 @@ struct ControlMessage {
   std::uint32_t program_bytes = 0;  // of the programs' JSON, which follows if they changed
   std::uint32_t preview_bytes = 0;  // of a preview's parameters; another message follows it
   std::uint32_t prompt_bytes = 0;   // of new prompt sets, and of a prompt to run
-  std::uint16_t stop = 0;           // 1: neither this step nor a later step runs
-  std::uint16_t again = 0;          // 1: held, or a preview or prompt runs; another message follows
+  bool stop = false;                // neither this step nor a later step runs
+  bool again = false;               // held, or a preview or prompt runs; another message follows
+  bool save = false;                // a checkpoint of the step before
 };
 
 }  // namespace
@@ -41,14 +42,16 @@ struct ControlMessage {
 RunControl::RunControl(const comm::ProcessGroup& control, trace::ControlSource* control_source,
                        trace::TraceSink* sink, trace::Tracer& tracer,
                        trace::InterventionHooks* hooks, ProgramControl::Preview preview,
-                       PromptControl::Prompts prompts, std::function<bool()> is_told_to_stop)
+                       PromptControl::Prompts prompts, std::function<bool()> is_told_to_stop,
+                       Saving saving)
     : control_(control),
       control_source_(control_source),
       sink_(sink),
       tracer_(tracer),
       programs_(control, control_source, sink, tracer.context(), hooks, std::move(preview)),
       prompts_(control, control_source, sink, tracer.context(), std::move(prompts)),
-      is_told_to_stop_(std::move(is_told_to_stop)) {}
+      is_told_to_stop_(std::move(is_told_to_stop)),
+      saving_(std::move(saving)) {}
 
 void RunControl::wait_for_viewer() {
   is_waiting_ = control_source_ != nullptr;
@@ -58,7 +61,7 @@ void RunControl::wait_for_viewer() {
 bool RunControl::before_step(std::int64_t step) {
   if (control_source_ != nullptr) count_single_step(step);
   bool again = true;
-  look_for_stop();
+  look_around();
   while (again) {
     if (control_source_ != nullptr) decide(step);
     again = share_decision(step);
@@ -71,8 +74,9 @@ bool RunControl::before_step(std::int64_t step) {
   return true;
 }
 
-void RunControl::look_for_stop() {
+void RunControl::look_around() {
   if (is_told_to_stop_ && is_told_to_stop_()) must_stop_ = true;
+  if (saving_.report) saving_.report();
 }
 
 // Without a hub, tests of this process take the records.
@@ -105,11 +109,11 @@ void RunControl::decide(std::int64_t next_step) {
     for (const trace::Request& request : std::exchange(requests_, {}))
       carry_out(request, next_step);
     programs_.answer_sets(next_step);
-    if (!is_held() || programs_.has_news() || prompts_.has_news() ||
+    if (!is_held() || must_save_ || programs_.has_news() || prompts_.has_news() ||
         std::chrono::steady_clock::now() >= heartbeat)
       return;
     control_source_->wait(kPoll);
-    look_for_stop();
+    look_around();
   }
 }
 
@@ -135,6 +139,7 @@ void RunControl::carry_out(const trace::Request& request, std::int64_t next_step
           [&](const protocol::PauseRun&) { set_paused(id, true, next_step - 1); },
           [&](const protocol::ContinueRun&) { set_paused(id, false, next_step - 1); },
           [&](const protocol::StopRun&) { stop(id, next_step - 1); },
+          [&](const protocol::SaveCheckpoint&) { save(id, next_step - 1); },
           [&](const protocol::StepRun& body) { begin_single_steps(id, body, next_step - 1); },
           [&](const protocol::SetPlan& body) { set_plan(id, body, next_step); },
           [&](const protocol::ApplyProgram& body) { intervene_with(body); },
@@ -174,6 +179,16 @@ void RunControl::set_paused(std::uint64_t id, bool paused, std::int64_t done) {
 void RunControl::stop(std::uint64_t id, std::int64_t done) {
   end_single_steps(done);
   must_stop_ = true;
+  answer_done(id, done);
+}
+
+void RunControl::save(std::uint64_t id, std::int64_t done) {
+  if (!saving_.save) {
+    control_source_->refuse(id, {"no_checkpoints", "this run saves no checkpoints", "",
+                                 "start the run with --save FOLDER"});
+    return;
+  }
+  must_save_ = true;
   answer_done(id, done);
 }
 
@@ -271,17 +286,19 @@ bool RunControl::share_decision(std::int64_t step) {
                          news.program_bytes,
                          news.preview_bytes,
                          prompt_bytes,
-                         static_cast<std::uint16_t>(must_stop_),
-                         static_cast<std::uint16_t>(again)};
+                         must_stop_,
+                         again,
+                         std::exchange(must_save_, false)};
   broadcast(control_, &message, sizeof message);
-  must_stop_ = message.stop != 0;
+  must_stop_ = message.stop;
   TT_CHECK_EQ(message.step, step);
+  if (message.save) saving_.save(step - 1);
   tracer_.set_demand(message.demand);
   prompts_.share(message.prompt_bytes);  // plans and programs may name the new sets
   if (message.plan_bytes > 0)
     share_plan(message.plan_number, std::move(text), message.plan_bytes, step);
   programs_.share({message.program_bytes, message.preview_bytes}, step);
-  return message.again != 0;
+  return message.again;
 }
 
 void RunControl::share_plan(std::uint32_t number, std::string text, std::size_t size,

@@ -18,7 +18,8 @@ AdamW::AdamW(std::vector<at::Tensor> parameters, const config::OptimizerConfig& 
     group.second_moments.push_back(at::zeros_like(values));
     group.steps.push_back(at::zeros({}, at::device(at::kCPU).dtype(at::kFloat)));
     group.parameters.push_back(std::move(parameter));
-    moments_.push_back({group.first_moments.back(), group.second_moments.back()});
+    moments_.push_back(
+        {group.first_moments.back(), group.second_moments.back(), group.steps.back()});
   }
 }
 

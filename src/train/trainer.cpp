@@ -71,7 +71,12 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
                                              parts_.plan_context},
                                             params, contents, done);
                }},
-          parts_.is_told_to_stop) {
+          parts_.is_told_to_stop, saving()) {
+  load();
+  if (!config.checkpoint.save.empty()) {
+    checkpoints_.emplace(config_.checkpoint, parts_.groups, TrainState{parameters_, optimizer_},
+                         parts_.on_saved);
+  }
   if (!config.export_tensors.empty()) export_steps_ = config::parse_steps(config.export_at).value();
   if (parts_.plan != nullptr) {
     tracer_.set_plan(parts_.plan);
@@ -80,8 +85,9 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
 }
 
 void Trainer::run() {
-  config_.tracer.tensor_tracer_wait ? control_.wait_for_viewer() : notify_phase("training", 0);
-  std::int64_t number = 1;
+  const std::int64_t done = parts_.steps_done;
+  config_.tracer.tensor_tracer_wait ? control_.wait_for_viewer() : notify_phase("training", done);
+  std::int64_t number = done + 1;
   for (; number <= config_.train_iters && control_.before_step(number); ++number) {
     StepReport report = step(number);
     const bool is_last = number == config_.train_iters;
@@ -91,9 +97,42 @@ void Trainer::run() {
       runner_.run_prompts(parts_.prompts, number, tracer_);
     notify(report);
     notify_interventions(number);
+    if (config_.checkpoint.save_interval > 0 && number % config_.checkpoint.save_interval == 0)
+      save(number);
     verify_sequences(parts_.groups);
   }
+  save_last(number - 1);
   control_.finish(number - 1);
+}
+
+control::Saving Trainer::saving() {
+  if (config_.checkpoint.save.empty()) return {};
+  return {[this](std::int64_t done) { save(done); }, [this] { checkpoints_->poll(); }};
+}
+
+void Trainer::load() {
+  if (parts_.state == nullptr) return;
+  const base::Status read =
+      load_state(*parts_.state, {parameters_, optimizer_}, parts_.groups.tensor);
+  parts_.state = nullptr;
+  if (comm::all_of(parts_.groups.world, read.ok())) return;
+  throw TrainError(read ? "another rank cannot read the checkpoint" : to_string(read.error()));
+}
+
+void Trainer::save(std::int64_t number) {
+  nlohmann::json facts;
+  if (parts_.groups.world.rank() == 0) {
+    facts = parts_.checkpoint_facts;
+    facts["plan"] = trace::to_json(tracer_.plan(), parts_.plan_context);
+    if (parts_.hooks != nullptr) facts["programs"] = parts_.hooks->describe(number)["programs"];
+  }
+  checkpoints_->save(number, std::move(facts));
+}
+
+void Trainer::save_last(std::int64_t number) {
+  if (!checkpoints_) return;
+  if (number > parts_.steps_done && number != checkpoints_->last_step()) save(number);
+  if (!checkpoints_->finish()) throw TrainError("the last checkpoint was not saved");
 }
 
 StepReport Trainer::step(std::int64_t number) {

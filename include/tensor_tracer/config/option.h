@@ -70,14 +70,17 @@ struct Option {
   Check check = {};
   Agreement agreement = Agreement::kNothing;
   Needs needs = Needs::kNothing;
+  bool is_fixed = false;   // a run that resumes from a checkpoint keeps the value
   std::string group = {};  // heading in --help; empty: the first one
 };
 
 using Options = std::vector<Option>;
 
-/// The same rows: in this group; with the same values required on all ranks; with this need.
+/// The same rows: in this group; with the same values required on all ranks; with values that a
+/// resumed run keeps; with this need.
 Options in_group(const std::string& group, Options options);
 Options agreed(Options options);
+Options fixed(Options options);
 Options needing(Needs needs, Options options);
 
 /// The rows of all tables, in order.

@@ -96,6 +96,14 @@ struct InterventionConfig {
   std::string intervention_files;          // folder of tensors that programs may read; empty: none
 };
 
+/// Checkpoints: docs/checkpoints.md.
+struct CheckpointConfig {
+  std::string save;                // folder; empty: none is saved
+  std::int64_t save_interval = 0;  // steps; 0: only at the end
+  std::int64_t keep_last = 0;      // 0: all
+  std::string load;                // folder of checkpoints, or a checkpoint; empty: step 1
+};
+
 struct TrainConfig {
   ModelConfig model;
   DataConfig data;
@@ -105,6 +113,7 @@ struct TrainConfig {
   AlarmConfig alarm;
   MonitorConfig monitor;
   InterventionConfig intervention;
+  CheckpointConfig checkpoint;
   int tensor_model_parallel_size = 1;
   std::string distributed_backend = "auto";  // that of the launcher, or "mpi", "gloo", "nccl"
   std::int64_t micro_batch_size = 8;
@@ -140,6 +149,10 @@ struct TrainConfig {
 /// The table of the options of `tensor-tracer train`, and the only list of them. The rows point
 /// into `config`, which must outlive them.
 Options train_options(TrainConfig& config);
+
+/// The options that a resumed run must leave as they were, because its weights, its data order or
+/// its dropout would be others: their values by flag, with the defaults filled in.
+nlohmann::json fixed_values(const TrainConfig& config, int data_size);
 
 /// The mesh of this configuration on `world_size` ranks. First checks each option, the
 /// sizes against the mesh, and the options that need other options. The error names the flag and

@@ -15,6 +15,12 @@
 
 namespace tt::control {
 
+/// The checkpoints of a run, on every rank; empty functions: the run saves none.
+struct Saving {
+  std::function<void(std::int64_t done)> save;  // the state after step `done`; collective
+  std::function<void()> report;                 // reports a save that has ended; cheap
+};
+
 /// Executes the controller's requests at step boundaries. Rank 0 decides and sends its decision to
 /// all ranks with one broadcast of fixed size, so every rank pauses and changes its plan and its
 /// programs at the same step. Thread: the thread that runs the step.
@@ -22,11 +28,11 @@ class RunControl {
  public:
   /// `control_source` and `sink`: on global rank 0 the connection to the hub; null without a hub
   /// and on all other ranks. `hooks`: set on every rank, or null on every rank. `is_told_to_stop`:
-  /// on global rank 0, true if the run must end after its step; may be empty.
+  /// on global rank 0, true if the run must end after its step; may be empty. Collective.
   RunControl(const comm::ProcessGroup& control, trace::ControlSource* control_source,
              trace::TraceSink* sink, trace::Tracer& tracer, trace::InterventionHooks* hooks,
              ProgramControl::Preview preview, PromptControl::Prompts prompts = {},
-             std::function<bool()> is_told_to_stop = {});
+             std::function<bool()> is_told_to_stop = {}, Saving saving = {});
 
   /// Holds the run before its first step until a viewer watches it, or a request continues, steps
   /// or pauses it. Requests are carried out meanwhile, as in a pause.
@@ -49,7 +55,8 @@ class RunControl {
   /// wait() returns at once.
   void take_requests();
   void decide(std::int64_t next_step);
-  void look_for_stop();
+  /// Looks for a signal that ends the run, and for the end of a save.
+  void look_around();
   /// The entries of the plan of the next step, as in trace::Demand.
   std::uint64_t demand() const;
   void count_single_step(std::int64_t next_step);
@@ -58,6 +65,7 @@ class RunControl {
   void answer_done(std::uint64_t id, std::int64_t done);
   void set_paused(std::uint64_t id, bool paused, std::int64_t done);
   void stop(std::uint64_t id, std::int64_t done);
+  void save(std::uint64_t id, std::int64_t done);
   void begin_single_steps(std::uint64_t id, const protocol::StepRun& request, std::int64_t done);
   void set_plan(std::uint64_t id, const protocol::SetPlan& request, std::int64_t next_step);
   void keep_prompt(std::uint64_t id, const protocol::KeepPrompt& request, std::int64_t next_step);
@@ -86,10 +94,12 @@ class RunControl {
   ProgramControl programs_;
   PromptControl prompts_;
   const std::function<bool()> is_told_to_stop_;
+  const Saving saving_;
   std::vector<trace::Request> requests_;  // not executed yet
   bool is_waiting_ = false;               // for a viewer
   bool is_paused_ = false;
   bool must_stop_ = false;
+  bool must_save_ = false;
   std::int64_t single_steps_ = 0;  // steps left to run while paused
   std::optional<std::uint64_t> single_steps_request_;
   std::shared_ptr<const trace::Plan> new_plan_;

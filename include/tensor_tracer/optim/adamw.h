@@ -18,10 +18,11 @@ class AdamW {
   AdamW(std::vector<at::Tensor> parameters, const config::OptimizerConfig& config);
   /// Updates every parameter in place from its .grad().
   void step(double lr);
-  /// Adam's running means of the gradient and of its square, of the parameter with this index in
-  /// the constructor's list.
+  /// Adam's running means of the gradient and of its square, and the number of updates, a float32
+  /// tensor without dims, of the parameter with this index in the constructor's list. Writes to
+  /// them change the optimizer.
   struct Moments {
-    at::Tensor first, second;
+    at::Tensor first, second, updates;
   };
   Moments moments(std::size_t parameter) const;
 

@@ -277,6 +277,11 @@ struct PreviewProgram {
                                       Field{"plan", &PreviewProgram::plan}};
 };
 
+/// Saves a checkpoint of the last completed step.
+struct SaveCheckpoint : NoFields {
+  static constexpr Row kRow{.method = "checkpoint.save", .needs_lease = true};
+};
+
 /// Runs one text through the model.
 struct RunPrompt {
   std::string text = {};
@@ -320,7 +325,7 @@ struct SetReplaySpeed {
 using TrainerRequest =
     std::variant<PauseRun, ContinueRun, StopRun, StepRun, SetPlan, CheckPlan, CheckProgram,
                  ApplyProgram, SetParameter, RemovePrograms, RevertPrograms, PreviewProgram,
-                 RunPrompt, KeepPrompt, RemovePrompt, SeekReplay, SetReplaySpeed>;
+                 RunPrompt, KeepPrompt, RemovePrompt, SaveCheckpoint, SeekReplay, SetReplaySpeed>;
 
 /// The trainer's requests that change the programs in force.
 using ProgramRequest = std::variant<ApplyProgram, SetParameter, RemovePrograms, RevertPrograms>;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tensor_tracer/checkpoint/tensor_store.h"
 #include "tensor_tracer/config/train_config.h"
 #include "tensor_tracer/control/run_control.h"
 #include "tensor_tracer/data/batches.h"
@@ -17,6 +18,7 @@
 #include "tensor_tracer/trace/intervention_hooks.h"
 #include "tensor_tracer/trace/trace_sink.h"
 #include "tensor_tracer/trace/tracer.h"
+#include "tensor_tracer/train/checkpoints.h"
 #include "tensor_tracer/train/forward_runner.h"
 #include "tensor_tracer/train/gradients.h"
 #include "tensor_tracer/train/groups.h"
@@ -39,7 +41,8 @@ struct StepReport {
   std::optional<double> valid_loss;
 };
 
-/// The run cannot continue: a loss or gradient is not finite, or an export failed. Thrown on every
+/// The run cannot continue: a loss or gradient is not finite, or an export or the last checkpoint
+/// failed, or a checkpoint does not fit the model. Thrown on every
 /// rank at the same step.
 class TrainError : public std::runtime_error {
  public:
@@ -55,11 +58,15 @@ struct TrainerParts {
   trace::TraceSink* sink = nullptr;                // leaders
   std::uint64_t run_id = 0;
   trace::PlanContext plan_context;
-  std::shared_ptr<const trace::Plan> plan;         // the first plan; null: nothing is traced
-  trace::InterventionHooks* hooks = nullptr;       // null: no support for programs
-  std::vector<data::PromptSet> prompts;            // in the order of the plan context's prompt sets
-  std::function<void(const StepReport&)> on_step;  // called on every rank
-  std::function<bool()> is_told_to_stop;           // on global rank 0: the run ends after its step
+  std::shared_ptr<const trace::Plan> plan;    // the first plan; null: nothing is traced
+  trace::InterventionHooks* hooks = nullptr;  // null: no support for programs
+  std::vector<data::PromptSet> prompts;       // in the order of the plan context's prompt sets
+  std::shared_ptr<const checkpoint::TensorStore> state;  // to resume from; null: a new run
+  std::int64_t steps_done = 0;                           // by the run that saved `state`
+  nlohmann::json checkpoint_facts;                       // of the run, for its checkpoints; rank 0
+  Checkpoints::OnSaved on_saved;                         // on rank 0
+  std::function<void(const StepReport&)> on_step;        // called on every rank
+  std::function<bool()> is_told_to_stop;  // on global rank 0: the run ends after its step
 };
 
 /// CPU seconds of all threads of the ranks, and the part of them that the tracer used on the
@@ -84,6 +91,10 @@ class Trainer {
   void update(const StepReport& report);
   double evaluate(std::int64_t number);
   void export_step(std::int64_t number, double loss);
+  void load();
+  control::Saving saving();
+  void save(std::int64_t number);
+  void save_last(std::int64_t number);
   void notify(const StepReport& report);
   bool recover_from_nonfinite(std::int64_t number);
   void notify_interventions(std::int64_t number) const;
@@ -103,6 +114,7 @@ class Trainer {
   trace::Tracer tracer_;
   UpdateWatch updates_;
   ForwardRunner runner_;
+  std::optional<Checkpoints> checkpoints_;
   control::RunControl control_;
 };
 

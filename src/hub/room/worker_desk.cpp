@@ -15,10 +15,10 @@ namespace tt::hub {
 namespace {
 
 using nlohmann::json;
-using Names = std::array<std::string_view, 8>;
+using Names = std::array<std::string_view, 9>;
 
-constexpr Names kPassedOn = {"step",    "plan",  "prompts", "interventions",
-                             "applied", "saved", "dropped", "log"};
+constexpr Names kPassedOn = {"step",  "plan",    "prompts", "interventions", "applied",
+                             "saved", "dropped", "log",     "checkpoint"};
 // The leader of stage 0 sends these for all ranks.
 constexpr Names kFromTrainerOnly = {"state", "step", "plan", "prompts", "interventions"};
 // Other threads than the step's thread send these events, so they do not show that the step

@@ -1,0 +1,237 @@
+#include "src/cli/resume.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "src/cli/agreement.h"
+#include "tensor_tracer/comm/collectives.h"
+#include "tensor_tracer/protocol/json_members.h"
+
+namespace tt::cli {
+namespace {
+
+using config::TrainConfig;
+using nlohmann::json;
+using SharedStore = std::shared_ptr<const checkpoint::TensorStore>;
+
+base::Result<ResumePoint> read_point(const std::string& path) {
+  auto manifest = checkpoint::read_manifest(path);
+  if (!manifest) return manifest.error();
+  if (auto status = checkpoint::verify_files(path, manifest.value()); !status)
+    return status.error();
+  return ResumePoint{path, std::move(manifest).value()};
+}
+
+base::Result<ResumePoint> find_undamaged(const std::string& folder) {
+  const std::vector<std::string> paths = checkpoint::find_checkpoints(folder);
+  if (paths.empty()) {
+    return base::Error{"not_found", "there is no checkpoint in \"" + folder + "\"", "--load",
+                       "give the folder of --save, or leave --load out"};
+  }
+  std::vector<std::string> notices;
+  std::optional<base::Error> first;
+  for (const std::string& path : paths) {
+    auto point = read_point(path);
+    if (point) {
+      point.value().notices = std::move(notices);
+      return point;
+    }
+    if (!first) first = point.error();
+    notices.push_back("a damaged checkpoint is passed over: " + to_string(point.error()));
+  }
+  return *first;
+}
+
+// The first option, in the order of --help, in which the run must not differ from the checkpoint.
+base::Status compare_fixed(TrainConfig config, const mesh::MeshShape& shape, const json& saved) {
+  const json now = config::fixed_values(config, shape.data);
+  for (const config::Option& option : config::train_options(config)) {
+    const json before = saved.value(option.flag, json());
+    if (!option.is_fixed || before.is_null() || now[option.flag] == before) continue;
+    return base::invalid_argument(
+        option.flag,
+        fmt::format("is {}, and the checkpoint has {}", config::text_of(now[option.flag]),
+                    config::text_of(before)),
+        "a resumed run keeps this option: give the value of the checkpoint");
+  }
+  return {};
+}
+
+base::Status compare(const TrainConfig& config, const mesh::MeshShape& shape,
+                     const data::TextCorpus& corpus, const ResumePoint& point) {
+  const json& facts = point.manifest.facts;
+  auto status = compare_fixed(config, shape, protocol::member(facts, "fixed"));
+  if (!status) return status;
+  const std::string data = protocol::text_of(facts, "data");
+  if (data != corpus.description()) {
+    return base::invalid_argument(
+        "--data-path", "has " + corpus.description() + ", and the checkpoint was made with " + data,
+        "give the same text");
+  }
+  if (point.manifest.step < config.train_iters) return {};
+  return base::invalid_argument("--train-iters",
+                                fmt::format("{} leaves no step after step {} of the checkpoint",
+                                            config.train_iters, point.manifest.step),
+                                "give more");
+}
+
+// The options of training that may change, by flag.
+json free_values(TrainConfig config) {
+  json values = json::object();
+  for (const config::Option& option : config::train_options(config))
+    if (!option.is_fixed && (option.group == "Training" || option.group == "Optimizer (AdamW)"))
+      values[option.flag] = config::value_of(option);
+  return values;
+}
+
+void note_changes(const TrainConfig& config, ResumePoint& point) {
+  const auto shown = [](const json& value) {
+    return value.is_null() ? "the default" : config::text_of(value);
+  };
+  const json before = protocol::member(point.manifest.facts, "free");
+  const json now = free_values(config);
+  for (const auto& [flag, value] : now.items()) {
+    if (!before.contains(flag) || before[flag] == value) continue;
+    point.notices.push_back(fmt::format("changed since the checkpoint: {} from {} to {}", flag,
+                                        shown(before[flag]), shown(value)));
+  }
+}
+
+std::vector<std::string> names_of(const std::vector<checkpoint::FileFacts>& files) {
+  std::vector<std::string> names;
+  for (const checkpoint::FileFacts& file : files) names.push_back(file.name);
+  return names;
+}
+
+json shared_form(const ResumePoint& point, const base::Result<checkpoint::TensorStore>& store) {
+  return {{"path", point.path},
+          {"step", point.manifest.step},
+          {"files", names_of(point.manifest.files)},
+          {"fingerprints", store ? json(store.value().fingerprints()) : json::object()}};
+}
+
+// This rank may see another folder under the same path.
+base::Status compare_files(const base::Result<checkpoint::TensorStore>& store,
+                           const std::map<std::string, std::string>& first) {
+  if (!store) return store.error();
+  for (const auto& [path, fingerprint] : store.value().fingerprints()) {
+    if (const auto other = first.find(path); other != first.end() && other->second != fingerprint) {
+      return base::Error{"invalid_argument",
+                         "has " + fingerprint + ", and rank 0 has " + other->second, path,
+                         "give all ranks the same folder"};
+    }
+  }
+  return {};
+}
+
+std::string launcher_words(const comm::Launch& launch) {
+  if (launch.launcher == "torchrun")
+    return fmt::format("torchrun --no-python --nproc-per-node {} ", launch.local_size);
+  if (launch.launcher == "Slurm") return fmt::format("srun --mpi=pmix -n {} ", launch.world_size);
+  if (launch.uses_mpi()) return fmt::format("mpirun -np {} ", launch.world_size);
+  return "";
+}
+
+// A word of a POSIX shell.
+std::string quoted(const std::string& word) {
+  constexpr const char* kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+bool is_left_out(const std::string& flag) {
+  return flag == "--load" ||
+         std::ranges::any_of(
+             config::kPrivateOptions,
+             [&](const char* name) { return flag == "--" + std::string(name); });
+}
+
+}  // namespace
+
+std::string resume_command(const std::vector<std::string>& arguments, const comm::Launch& launch,
+                           const std::string& folder) {
+  std::string command = launcher_words(launch) + "tensor-tracer train";
+  bool leaves_out = false;  // an option and its values
+  for (const std::string& word : arguments) {
+    if (word.starts_with("--")) leaves_out = is_left_out(word.substr(0, word.find('=')));
+    if (!leaves_out) command += " " + quoted(word);
+  }
+  return command + " --load " + quoted(folder);
+}
+
+json ResumePoint::plan() const { return protocol::member(manifest.facts, "plan"); }
+
+std::vector<ProgramFile> ResumePoint::programs() const {
+  std::vector<ProgramFile> programs;
+  const json saved = protocol::member(manifest.facts, "programs");
+  for (const json& one : saved.is_array() ? saved : json::array()) {
+    ProgramFile program{.name = protocol::text_of(one, "name"),
+                        .program = protocol::member(one, "text"),
+                        .keep = one.value("keep", true)};
+    for (const json& parameter : one.value("parameters", json::array()))
+      program.parameters[parameter.at("name").get<std::string>()] = parameter.at("value");
+    program.since = one.value("since", manifest.step + 1);
+    if (one.contains("until"))
+      program.ttl = one.at("until").get<std::int64_t>() - *program.since + 1;
+    programs.push_back(std::move(program));
+  }
+  return programs;
+}
+
+json ResumePoint::parent() const {
+  const json run = protocol::member(manifest.facts, "run");
+  return {{"id", protocol::text_of(run, "id")},
+          {"name", protocol::text_of(run, "name")},
+          {"step", manifest.step},
+          {"checkpoint", std::filesystem::absolute(path).lexically_normal().string()}};
+}
+
+base::Result<ResumePoint> find_resume_point(const TrainConfig& config, const mesh::MeshShape& shape,
+                                            const data::TextCorpus& corpus) {
+  auto point = find_undamaged(config.checkpoint.load);
+  if (!point) return point;
+  if (auto status = compare(config, shape, corpus, point.value()); !status) return status.error();
+  note_changes(config, point.value());
+  return point;
+}
+
+base::Result<SharedStore> open_state(ResumePoint& point, const comm::ProcessGroup& world) {
+  const bool is_first = world.rank() == 0;
+  std::string packed;
+  base::Result<checkpoint::TensorStore> store = base::Error{};
+  if (is_first) {
+    store = checkpoint::TensorStore::open(point.path, names_of(point.manifest.files));
+    json::to_msgpack(shared_form(point, store), packed);
+  }
+  comm::broadcast_text(world, packed, 0);
+  const json shared = json::from_msgpack(packed);
+  if (!is_first) {
+    point.path = shared.at("path");
+    point.manifest.step = shared.at("step");
+    store = checkpoint::TensorStore::open(point.path, shared.at("files"));
+  }
+  if (auto status = share_status(compare_files(store, shared.at("fingerprints")), world); !status)
+    return status.error();
+  return SharedStore(std::make_shared<const checkpoint::TensorStore>(std::move(store).value()));
+}
+
+json checkpoint_facts(const TrainConfig& config, const mesh::MeshShape& shape,
+                      const data::TextCorpus& corpus, const json& run) {
+  json facts = {{"fixed", config::fixed_values(config, shape.data)},
+                {"free", free_values(config)},
+                {"data", corpus.description()}};
+  for (const char* key : {"mesh", "model", "tokenizer", "configuration", "parent"})
+    if (run.contains(key)) facts[key] = run[key];
+  facts["run"] = {{"id", run.value("id", "")}, {"name", run.value("name", "")}};
+  return facts;
+}
+
+}  // namespace tt::cli

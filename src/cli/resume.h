@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "src/cli/intervention_setup.h"
+#include "tensor_tracer/base/result.h"
+#include "tensor_tracer/checkpoint/manifest.h"
+#include "tensor_tracer/checkpoint/tensor_store.h"
+#include "tensor_tracer/comm/launcher.h"
+#include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/config/train_config.h"
+#include "tensor_tracer/data/text_corpus.h"
+#include "tensor_tracer/mesh/mesh.h"
+
+namespace tt::cli {
+
+/// The checkpoint that a run resumes from. On ranks other than 0 only `path`, and the step and
+/// files of the manifest.
+struct ResumePoint {
+  std::string path;
+  checkpoint::Manifest manifest;
+  std::vector<std::string> notices = {};  // for the terminal
+
+  /// The trace plan in force at the save; null: none.
+  nlohmann::json plan() const;
+  /// The programs in force at the save.
+  std::vector<ProgramFile> programs() const;
+  /// The fact "parent" of docs/protocol.md.
+  nlohmann::json parent() const;
+};
+
+/// Finds the newest checkpoint of --load whose files are undamaged, and compares it with the run. A
+/// damaged one becomes a notice if there is another. Error: there is no undamaged checkpoint, or
+/// the first option in which the run must not differ and differs, with both values; or no step is
+/// left. Other options that changed become notices. Global rank 0, before MPI starts.
+base::Result<ResumePoint> find_resume_point(const config::TrainConfig& config,
+                                            const mesh::MeshShape& shape,
+                                            const data::TextCorpus& corpus);
+
+/// Gives every rank the point of rank 0, and opens its files. Error: a rank finds other files than
+/// rank 0 under the same path; the error names the rank and the file, and is the same on all ranks.
+/// Collective over `world`.
+base::Result<std::shared_ptr<const checkpoint::TensorStore>> open_state(
+    ResumePoint& point, const comm::ProcessGroup& world);
+
+/// The command that resumes a run from `folder`, for a shell: the launcher, and the arguments of
+/// the run with another --load. Private options are left out.
+std::string resume_command(const std::vector<std::string>& arguments, const comm::Launch& launch,
+                           const std::string& folder);
+
+/// The facts that a run's checkpoints hold: docs/checkpoints.md. `run`: the facts of the run.
+nlohmann::json checkpoint_facts(const config::TrainConfig& config, const mesh::MeshShape& shape,
+                                const data::TextCorpus& corpus, const nlohmann::json& run);
+
+}  // namespace tt::cli
