@@ -119,6 +119,21 @@ test('prompt sets, vectors and gradients of a run are read', () => {
   });
 });
 
+test('the checkpoints of a run are read: the parent, the command, and a save', () => {
+  const facts = {
+    resume_command: 'tensor-tracer train --save runs/a --load runs/a',
+    parent: { id: '00000000c0ffee00', name: 'demo', step: 100, checkpoint: '/a/step_00000100' },
+  };
+  expect(parse(runSchema, { ...kRun, ...facts })).toMatchObject(facts);
+  const parent = { ...facts.parent, step: -1 };
+  expect(() => parse(runSchema, { ...kRun, parent })).toThrow('parent.step');
+  const params = { step: 100, path: '/a/step_00000100', bytes: 52428800, seconds: 1.5 };
+  expect(parseTextMessage(JSON.stringify({ event: 'checkpoint', params }))).toEqual({
+    kind: 'notification',
+    notification: { event: 'checkpoint', params },
+  });
+});
+
 test('numbers that JSON cannot write come as strings', () => {
   const text = '{"event": "step", "params": {"step": 3, "loss": "NaN", "grad_norm": "-Infinity"}}';
   const message = parseTextMessage(text);

@@ -152,6 +152,10 @@ export const runSchema = object({
   vectors: withDefault(array(string), []),
   /** The options that were given, in the form in which they were written. */
   configuration: optional(mapOf(unknown)),
+  /** The run from whose checkpoint this run resumed; absent in a run that began at step 1. */
+  parent: optional(object({ id: string, name: string, step: count, checkpoint: string })),
+  /** The shell command that resumes the run; absent if the run saves no checkpoints. */
+  resume_command: optional(string),
   recording: optional(string),
   /** The limit of the recording in bytes; 0 means no limit. */
   recording_max_bytes: optional(count),
@@ -324,6 +328,8 @@ export const droppedSchema = object({
 export type DroppedFacts = Infer<typeof droppedSchema>;
 export const promptsEventSchema = object({ prompt_sets: array(promptSetSchema), step: count });
 export const planEventSchema = object({ plan: planSchema, step: count });
+/** A checkpoint that is complete on the disk; it has the state after `step`. */
+export const checkpointSchema = object({ step: count, path: string, bytes: count, seconds: number });
 export const logSchema = object({ level: string, message: string });
 
 export type Notification =
@@ -341,6 +347,7 @@ export type Notification =
   | { readonly event: 'alarm'; readonly params: AlarmEvent }
   | { readonly event: 'alarms'; readonly params: { readonly alarms: readonly AlarmFacts[] } }
   | { readonly event: 'recording'; readonly params: RecordingFacts }
+  | { readonly event: 'checkpoint'; readonly params: Infer<typeof checkpointSchema> }
   | { readonly event: 'log'; readonly params: Infer<typeof logSchema> };
 
 export type Answer =
@@ -397,6 +404,8 @@ function parseNotification(event: string, params: unknown): TextMessage {
       return of({ event, params: alarmsSchema(params, 'params') });
     case 'recording':
       return of({ event, params: recordingSchema(params, 'params') });
+    case 'checkpoint':
+      return of({ event, params: checkpointSchema(params, 'params') });
     case 'log':
       return of({ event, params: logSchema(params, 'params') });
     default:

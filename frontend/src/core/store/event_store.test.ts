@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { AuditLine } from '../../protocol/messages';
 import { alarmsOf } from './alarms';
 import { EventStore, kMaxEvents } from './event_store';
+import { lastCheckpoint } from './run_event';
 
 let lastId = 0;
 
@@ -46,6 +47,21 @@ describe('EventStore', () => {
       '13 A prompt was kept (Ada)',
       '20 A prompt was removed (Bob)',
     ]);
+  });
+
+  test('a checkpoint and the request for it are events of the run', () => {
+    const store = new EventStore();
+    const params = { step: 100, path: '/a/step_00000100', bytes: 5, seconds: 1.5 };
+    expect(store.add({ event: 'checkpoint', params }, 104, 5)).toBe(true);
+    expect(texts(store)).toEqual(['100 Checkpoint of step 100 saved']);
+    store.merge([line('checkpoint.save', 100, {}, 'Ada'), line('checkpoint', 104, params)]);
+    expect(texts(store)).toEqual([
+      '100 Checkpoint requested (Ada)',
+      '100 Checkpoint of step 100 saved',
+    ]);
+    expect(new Set(store.all.map(({ kind }) => kind))).toEqual(new Set(['run']));
+    expect(lastCheckpoint(store.all)).toBe(100);
+    expect(lastCheckpoint([])).toBeUndefined();
   });
 
   test('a plan is told by what it changes, where the plan before it is known', () => {

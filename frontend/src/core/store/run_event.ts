@@ -1,6 +1,7 @@
 import { formatPlural } from '../../base/format';
 import { boolean, object, optional, read, string, withDefault } from '../../base/schema';
 import {
+  checkpointSchema,
   controlSchema,
   droppedSchema,
   logSchema,
@@ -81,6 +82,10 @@ export class ReportReader {
         return this.ofControl('', false);
       case 'alarm':
         return alarmGist(detail);
+      case 'checkpoint': {
+        const checkpoint = read(checkpointSchema, detail);
+        return checkpoint && checkpointGist(checkpoint.step);
+      }
       case 'spike': {
         const spike = read(spikeSchema, detail);
         return spike && logGist({ level: 'info', message: spike.message });
@@ -154,6 +159,7 @@ const kAsked: ReadonlyMap<string, Gist> = new Map([
   ['control.continue', plain('run', 'Continued')],
   ['control.step', { ...plain('run', 'Stepped'), what: plain('run', 'Paused').what }],
   ['control.stop', plain('run', 'Stop requested')],
+  ['checkpoint.save', plain('run', 'Checkpoint requested')],
   ['run.keep', plain('run', 'All traced data is kept from now on')],
   ['prompt.run', plain('control', 'A typed prompt ran')],
   ['prompt.keep', plain('control', 'A prompt was kept')],
@@ -163,10 +169,22 @@ const kAsked: ReadonlyMap<string, Gist> = new Map([
 // Reports that are not events: steps are too frequent, and moves of a replay do not change the run.
 const kSilent =
   /^(step|parts|alarms|prompts|recording|replay\..*|applied|saved|intervention\.(check|preview))$/;
+const kCheckpoint = 'checkpoint/';
 const kIntervenes = /^intervention\.(apply|set|remove|revert)$/;
 
 function plain(kind: EventKind, text: string): Gist {
   return { kind, tone: 'plain', text, what: `${kind}/${text}` };
+}
+
+/** The step is that of the checkpoint; training has gone on during the save. */
+function checkpointGist(step: number): Gist {
+  const text = `Checkpoint of step ${step} saved`;
+  return { ...plain('run', text), what: `${kCheckpoint}${step}`, step };
+}
+
+/** The step of the newest checkpoint among these events. */
+export function lastCheckpoint(events: readonly RunEvent[]): number | undefined {
+  return events.findLast(({ what }) => what.startsWith(kCheckpoint))?.step;
 }
 
 function entriesText({ entries }: Plan): string {
