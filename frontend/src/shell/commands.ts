@@ -1,6 +1,7 @@
 import type { App } from '../core/page/app.svelte';
 import { type Command, kGroups, showCommand } from '../core/registry/commands';
 import { features } from '../core/registry/registry';
+import { checkpointNow, mayCheckpoint } from '../core/session/checkpoint';
 import { type Controller, hindranceOf } from '../core/session/controller.svelte';
 import { tabFacts } from '../core/session/tabs';
 import { layerName } from '../core/session/watched';
@@ -79,8 +80,15 @@ function runCommands(app: App): readonly Command[] {
       keyOfHolder,
       run: () => void control.step(),
     },
+    ...checkpointCommands(app),
     leaseCommand(control),
   ];
+}
+
+function checkpointCommands(app: App): readonly Command[] {
+  if (!mayCheckpoint(app)) return [];
+  const about = { id: 'checkpoint', group: 'Run' as const, text: 'Checkpoint now' };
+  return [{ ...about, hindrance: hindranceOf(app.control), run: () => void checkpointNow(app) }];
 }
 
 function leaseCommand(control: Controller): Command {

@@ -10,6 +10,7 @@ export const kIcons = {
   pause: { path: 'M4 3h3v10H4zM9 3h3v10H9z', filled: true },
   step: { path: 'M3 3v10l7-5zM11 3h2v10h-2z', filled: true },
   stop: { path: 'M4 4h8v8H4z', filled: true },
+  save: { path: 'M8 2v8M4.5 6.5 8 10l3.5-3.5M3 13.5h10' },
   back: { path: 'M10 3.5 5.5 8l4.5 4.5' },
   on: { path: 'M6 3.5 10.5 8 6 12.5' },
   down: { path: 'M3.5 6 8 10.5 12.5 6' },

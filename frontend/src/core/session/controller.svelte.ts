@@ -146,6 +146,14 @@ export class Controller {
     return this.boundary('control.stop', {}, (step) => `The run ends after step ${step}`);
   }
 
+  /** Saves a checkpoint. The result is the step after which it has the state; undefined if refused. */
+  async checkpoint(): Promise<number | undefined> {
+    if (this.waits('checkpoint.')) return undefined;
+    const outcome = await this.carryOut('checkpoint.save', {}, boundarySchema);
+    this.error = outcome.ok ? null : outcome.error;
+    return outcome.ok ? outcome.value.step : undefined;
+  }
+
   /** Moves a replay to a step. While a slider moves, only its last position is sent. */
   seek(step: number): Promise<void> {
     return this.seeks.push(step);

@@ -49,6 +49,16 @@ test('stop is asked for by the holder, and its answer told', async () => {
   expect(stage.control.notice).toBe('The run ends after step 12');
 });
 
+test('a checkpoint is asked for by the holder, once at a time, and has a step', async () => {
+  await stage.control.claim(false);
+  const asked = [stage.control.checkpoint(), stage.control.checkpoint()];
+  expect(await Promise.all(asked)).toEqual([12, undefined]);
+  expect(stage.asked.map(([method]) => method)).toEqual(['control.claim', 'checkpoint.save']);
+  stage.control.changed({ holder: { session: 'v9', name: 'Ada' } });
+  expect(await stage.control.checkpoint()).toBeUndefined();
+  expect(stage.control.error?.message).toBe('Ada holds control');
+});
+
 test('a pause need not wait for a plan, but for what pauses, steps or continues', async () => {
   await stage.control.claim(false);
   stage.mute = true;

@@ -82,10 +82,8 @@ export class ReportReader {
         return this.ofControl('', false);
       case 'alarm':
         return alarmGist(detail);
-      case 'checkpoint': {
-        const checkpoint = read(checkpointSchema, detail);
-        return checkpoint && checkpointGist(checkpoint.step);
-      }
+      case 'checkpoint':
+        return checkpointGist(detail);
       case 'spike': {
         const spike = read(spikeSchema, detail);
         return spike && logGist({ level: 'info', message: spike.message });
@@ -176,12 +174,6 @@ function plain(kind: EventKind, text: string): Gist {
   return { kind, tone: 'plain', text, what: `${kind}/${text}` };
 }
 
-/** The step is that of the checkpoint; training has gone on during the save. */
-function checkpointGist(step: number): Gist {
-  const text = `Checkpoint of step ${step} saved`;
-  return { ...plain('run', text), what: `${kCheckpoint}${step}`, step };
-}
-
 /** The step of the newest checkpoint among these events. */
 export function lastCheckpoint(events: readonly RunEvent[]): number | undefined {
   return events.findLast(({ what }) => what.startsWith(kCheckpoint))?.step;
@@ -202,6 +194,15 @@ function alarmGist(detail: unknown): Gist | undefined {
   const kind = change === 'set' || change === 'removed' ? 'control' : 'alarm';
   const what = `alarm/${change}/${step ?? 0}/${alarm.name}`;
   return { kind, tone, text, what, ...(step === undefined ? {} : { step }) };
+}
+
+function checkpointGist(detail: unknown): Gist | undefined {
+  const checkpoint = read(checkpointSchema, detail);
+  if (checkpoint === undefined) return undefined;
+  // Training has gone on during the save, so the report is of a later step.
+  const { step } = checkpoint;
+  const text = `Checkpoint of step ${step} saved`;
+  return { ...plain('run', text), what: `${kCheckpoint}${step}`, step };
 }
 
 function dropGist(detail: unknown): Gist | undefined {
