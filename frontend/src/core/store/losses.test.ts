@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { lossesAt, lossesOf, type StepLoss, widened } from './losses';
+import { lossesAt, lossesOf, type StepLoss, widened, withPast } from './losses';
 import { toColumns } from './series_store';
 
 test('a loss between two steps is interpolated, and there is no loss outside', () => {
@@ -36,4 +36,13 @@ test('the axis reaches over the steps of other runs; between, the own steps stay
 
 test('a run without a step yet shows the curves of the others', () => {
   expect(widened(toColumns([]), [[[1, 2], [5, 1]]]).steps).toEqual([1, 5]); // prettier-ignore
+});
+
+test('losses of earlier steps stand before the own steps, and replace none', () => {
+  const columns = toColumns([{ step: 3, loss: 5, grad_norm: 1 }]);
+  const past: readonly StepLoss[] = [[1, 9], [2, 7], [3, 6]]; // prettier-ignore
+  const { steps, loss, gradNorm } = withPast(columns, past);
+  expect([steps, loss, gradNorm]).toEqual([[1, 2, 3], [9, 7, 5], [null, null, 1]]); // prettier-ignore
+  expect(withPast(columns, [])).toBe(columns);
+  expect(withPast(toColumns([]), past).loss).toEqual([9, 7, 6]);
 });

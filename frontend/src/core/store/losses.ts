@@ -38,14 +38,34 @@ export function widened(columns: Columns, others: readonly (readonly StepLoss[])
   const before = theirs.filter((step) => step < first);
   const after = steps.length === 0 ? [] : theirs.filter((step) => step > last);
   if (before.length + after.length === 0) return columns;
+  return extended(
+    columns,
+    before.map((step) => [step, null]),
+    after,
+  );
+}
+
+/** The columns of a run, and before its first step the earlier losses of the runs that it continues. */
+export function withPast(columns: Columns, past: readonly StepLoss[]): Columns {
+  const first = columns.steps[0] ?? Infinity;
+  const before = past.filter(([step]) => step < first);
+  return before.length === 0 ? columns : extended(columns, before, []);
+}
+
+/** The columns with rows before them, which have only a loss or nothing, and empty rows after them. */
+function extended(
+  columns: Columns,
+  before: readonly (readonly [step: number, loss: number | null])[],
+  after: readonly number[],
+): Columns {
   const within = (values: Column): Column => [
     ...before.map(() => null),
     ...values,
     ...after.map(() => null),
   ];
   return {
-    steps: [...before, ...steps, ...after],
-    loss: within(columns.loss),
+    steps: [...before.map(([step]) => step), ...columns.steps, ...after],
+    loss: [...before.map(([, loss]) => loss), ...columns.loss, ...after.map(() => null)],
     gradNorm: within(columns.gradNorm),
     validLoss: within(columns.validLoss),
     rate: within(columns.rate),

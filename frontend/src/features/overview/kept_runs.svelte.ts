@@ -10,13 +10,14 @@ import {
   type RecordingFacts,
   type RunFacts,
 } from '../../protocol/messages';
+import { abandonedLines, ancestorsOf, pastLosses } from './ancestors';
 import { kMaxLosses } from './url';
 
 /** The colours of other runs' losses, in the order in which the runs are chosen. */
 export const kLossColors = ['--other-1', '--other-2', '--other-3', '--other-4', '--other-5'];
 
 /** The members of the session that `KeptRuns` uses. */
-export interface KeptRunsSession extends Pick<Session, 'otherRuns' | 'show'> {
+export interface KeptRunsSession extends Pick<Session, 'otherRuns' | 'run' | 'show'> {
   readonly view: Pick<Session['view'], 'lossesOf'>;
   readonly control: Pick<Session['control'], 'carryOut'>;
   readonly link: Pick<Session['link'], 'lossesOf'>;
@@ -35,14 +36,18 @@ export class KeptRuns implements Follower {
       (id) => this.session.otherRuns.find((each) => each.id === id) ?? [],
     ),
   );
-  /** The thin lines next to the loss of this run. */
-  readonly lines = $derived(
-    this.chosen.map(({ id, name }) => ({
+  private readonly ancestors = $derived(ancestorsOf(this.session.run, this.session.otherRuns));
+  /** The losses of the runs that this run continues, up to the steps where each resumed. */
+  readonly past = $derived(pastLosses(this.ancestors, this.losses));
+  /** The thin lines next to the loss of this run: the chosen runs, and what this run left behind. */
+  readonly lines = $derived([
+    ...this.chosen.map(({ id, name }) => ({
       label: name,
       color: this.colorOf(id),
       losses: this.losses[id] ?? [],
     })),
-  );
+    ...abandonedLines(this.ancestors, this.losses),
+  ]);
 
   constructor(private readonly session: KeptRunsSession) {}
 
@@ -54,10 +59,11 @@ export class KeptRuns implements Follower {
     if (isAnother) this.size = this.error = null;
   }
 
-  /** Asks for the losses of the chosen runs, if the hub reported progress since the last request. */
+  /** Asks for the losses of the chosen runs and of the ancestors, if the hub reported progress since the last request. */
   async update(): Promise<void> {
+    const wanted = [...this.chosen, ...this.ancestors.map(({ run }) => run)];
     await Promise.all(
-      this.chosen.map(async (run) => {
+      wanted.map(async (run) => {
         const now = progressOf(run);
         if (this.asked[run.id] === now) return;
         this.asked[run.id] = now;

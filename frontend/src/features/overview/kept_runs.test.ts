@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Outcome } from '../../core/session/controller.svelte';
-import type { OtherRunFacts } from '../../protocol/messages';
+import type { OtherRunFacts, RunFacts } from '../../protocol/messages';
 import { KeptRuns, kLossColors } from './kept_runs.svelte';
 import { kMaxLosses } from './url';
 
@@ -9,6 +9,7 @@ const ids = Array.from({ length: kMaxLosses + 1 }, (_, index) => String(index).p
 class Stage {
   view: { readonly lossesOf: readonly string[] } = { lossesOf: [] };
   otherRuns: readonly OtherRunFacts[] = [];
+  run: RunFacts | null = null;
   readonly asked: string[] = [];
   outcome: unknown = { ok: true, value: { max_bytes: 0 } };
   readonly link = {
@@ -31,7 +32,9 @@ class Stage {
 
   /** The hub sends its list of runs. */
   tell(last_step = 1): void {
-    this.otherRuns = ids.map((id) => ({ id, name: `run ${id}`, last_step }) as OtherRunFacts);
+    this.otherRuns = ids.map(
+      (id) => ({ id, name: `run ${id}`, last_step, facts: {} }) as OtherRunFacts,
+    );
   }
 
   show(change: { readonly lossesOf?: readonly string[] }): void {
@@ -55,6 +58,16 @@ test('the losses of a chosen run are asked for once, and again when it has gone 
   expect(asked).toEqual([ids[1], ids[1]]);
   expect(kept.lines[0].losses).toEqual([[1, 2]]);
   kept.toggle(ids[1]);
+  expect(kept.lines).toEqual([]);
+});
+
+test('the losses of the parent are asked for without a choice', async () => {
+  const stage = new Stage();
+  const { kept, asked } = stage;
+  stage.run = { parent: { id: ids[2], name: 'p', step: 5, checkpoint: '' } } as RunFacts;
+  await kept.update();
+  expect(asked).toEqual([ids[2]]);
+  expect(kept.past).toEqual([[1, 1]]);
   expect(kept.lines).toEqual([]);
 });
 
