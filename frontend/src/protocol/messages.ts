@@ -329,7 +329,12 @@ export type DroppedFacts = Infer<typeof droppedSchema>;
 export const promptsEventSchema = object({ prompt_sets: array(promptSetSchema), step: count });
 export const planEventSchema = object({ plan: planSchema, step: count });
 /** A checkpoint that is complete on the disk; it has the state after `step`. */
-export const checkpointSchema = object({ step: count, path: string, bytes: count, seconds: number });
+export const checkpointSchema = object({
+  step: count,
+  path: string,
+  bytes: count,
+  seconds: number,
+});
 export const logSchema = object({ level: string, message: string });
 
 export type Notification =

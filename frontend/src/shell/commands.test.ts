@@ -4,9 +4,13 @@ import type { Command } from '../core/registry/commands';
 import type { RunFacts } from '../protocol/messages';
 import { commandsOf } from './commands';
 
+class FakeWorker {
+  onmessage = null;
+}
+
 beforeEach(() => {
   const deaf = { addEventListener: () => undefined, removeEventListener: () => undefined };
-  vi.stubGlobal('Worker', class {});
+  vi.stubGlobal('Worker', FakeWorker);
   vi.stubGlobal('location', { search: '', pathname: '/', hash: '' });
   vi.stubGlobal('document', { documentElement: { style: {} }, styleSheets: [] });
   vi.stubGlobal('matchMedia', () => ({ matches: false, ...deaf }));

@@ -36,7 +36,9 @@ export class KeptRuns implements Follower {
       (id) => this.session.otherRuns.find((each) => each.id === id) ?? [],
     ),
   );
-  private readonly ancestors = $derived(ancestorsOf(this.session.run, this.session.otherRuns));
+  private readonly ancestors = $derived.by(() =>
+    ancestorsOf(this.session.run, this.session.otherRuns),
+  );
   /** The losses of the runs that this run continues, up to the steps where each resumed. */
   readonly past = $derived(pastLosses(this.ancestors, this.losses));
   /** The thin lines next to the loss of this run: the chosen runs, and what this run left behind. */
