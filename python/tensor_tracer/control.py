@@ -51,6 +51,11 @@ class Control:
         """Sets the trace plan. It is in force from the step of the boundary on; `plan` of the boundary is the plan."""
         return self._ask("plan.set", {"plan": plan_of(plan)})
 
+    def checkpoint(self) -> Boundary:
+        """Saves a checkpoint of the state after the step of the boundary. The run goes on while ranks write it. A run
+        without `--save` raises a HubError with the code `no_checkpoints`."""
+        return self._ask("checkpoint.save")
+
     def stop(self) -> Boundary:
         """Ends the run after the current step."""
         return self._ask("control.stop")

@@ -121,7 +121,7 @@ def test_control_steers_and_gives_back(hub: Hub) -> None:
         with pytest.raises(HubError) as refused:
             run.request("control.pause")
         assert refused.value.code == "not_controller" and refused.value.message in str(refused.value)
-        trainer = serve_requests(worker, 5)
+        trainer = serve_requests(worker, 6)
         with run.control("Ada") as control:
             wait_until(lambda: other.holder is not None, "the holder")
             assert other.holder["name"] == "Ada"
@@ -133,10 +133,12 @@ def test_control_steers_and_gives_back(hub: Hub) -> None:
             assert boundary.plan == {"entries": [{"point": "MLP1"}], "number": 4}
             control.set_plan({"entries": []})
             assert control.resume().step == 14
+            assert control.checkpoint() == (15, 2, None)
         trainer.join()
         assert [(r["method"], r["params"]) for r in worker.requests[1:3]] == [
             ("control.step", {"count": 3}), ("plan.set", {"plan": {"entries": [{"point": "MLP1"}]}})
         ]  # fmt: skip
+        assert worker.requests[5]["method"] == "checkpoint.save"
         wait_until(lambda: other.holder is None, "nobody")
         with other.control("Bob"), run.control("Ada", take_over=True):
             wait_until(lambda: run.holder is not None and run.holder["name"] == "Ada", "Ada")
