@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -61,14 +62,29 @@ void remove_whole(const fs::path& path) {
   fs::remove_all(error ? path : hidden, error);
 }
 
+// Those with the smallest validation loss; of equal ones, the newest.
+std::set<std::string> find_best(const std::vector<std::string>& newest_first, std::int64_t count) {
+  std::vector<std::pair<double, std::string>> rated;
+  for (const std::string& path : newest_first) {
+    const auto manifest = read_manifest(path);
+    if (manifest && manifest.value().valid_loss)
+      rated.emplace_back(*manifest.value().valid_loss, path);
+  }
+  std::ranges::stable_sort(rated, {}, &std::pair<double, std::string>::first);
+  std::set<std::string> best;
+  for (const auto& [loss, path] : rated)
+    if (std::ssize(best) < count) best.insert(path);
+  return best;
+}
+
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(std::string folder, int rank, int ranks, std::int64_t keep_last)
-    : folder_(std::move(folder)), rank_(rank), ranks_(ranks), keep_last_(keep_last) {}
+CheckpointWriter::CheckpointWriter(std::string folder, int rank, int ranks, Retention retention)
+    : folder_(std::move(folder)), rank_(rank), ranks_(ranks), retention_(retention) {}
 
 CheckpointWriter::~CheckpointWriter() {
   gives_up_ = true;
@@ -190,10 +206,11 @@ base::Result<std::string> CheckpointWriter::put_in_place(const std::string& hidd
 }
 
 void CheckpointWriter::remove_old() const {
-  if (keep_last_ <= 0) return;
+  if (retention_.last <= 0) return;
   const std::vector<std::string> paths = find_checkpoints(folder_);
-  for (std::size_t i = static_cast<std::size_t>(keep_last_); i < paths.size(); ++i)
-    remove_whole(paths[i]);
+  const std::set<std::string> best = find_best(paths, retention_.best);
+  for (auto i = static_cast<std::size_t>(retention_.last); i < paths.size(); ++i)
+    if (!best.contains(paths[i])) remove_whole(paths[i]);
 }
 
 }  // namespace tt::checkpoint

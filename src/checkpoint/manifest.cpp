@@ -39,8 +39,10 @@ json to_json(const Manifest& manifest) {
   json files = json::array();
   for (const FileFacts& file : manifest.files)
     files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32c", file.crc32c}});
-  return {{"format", kFormat},     {"version", kVersion},       {"step", manifest.step},
-          {"time", manifest.time}, {"files", std::move(files)}, {"facts", manifest.facts}};
+  json form = {{"format", kFormat},     {"version", kVersion},       {"step", manifest.step},
+               {"time", manifest.time}, {"files", std::move(files)}, {"facts", manifest.facts}};
+  if (manifest.valid_loss) form["valid_loss"] = *manifest.valid_loss;
+  return form;
 }
 
 base::Result<std::string> read_checked(const std::string& folder) {
@@ -68,6 +70,7 @@ base::Result<Manifest> parse(const std::string& path, const std::string& text) {
                       parsed.at("time").get<double>(),
                       {},
                       parsed.at("facts")};
+    if (parsed.contains("valid_loss")) manifest.valid_loss = parsed["valid_loss"].get<double>();
     for (const json& file : parsed.at("files"))
       manifest.files.push_back({file.at("name"), file.at("bytes"), file.at("crc32c")});
     const auto is_path = [](const FileFacts& file) {

@@ -8,6 +8,8 @@ namespace tt::cli {
 constexpr int kExitDone = 0;
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
+/// Plus the number of the signal that ended the process.
+constexpr int kExitSignal = 128;
 
 /// kExitUsage if another command line or another environment would help.
 inline int exit_code(const base::Error& error) {

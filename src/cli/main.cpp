@@ -17,13 +17,14 @@ namespace {
 constexpr std::string_view kUsage =
     R"(Tensor Tracer: train GPT models; watch and steer their inside live.
 
-  tensor-tracer train …   train, with the live page on --tensor-tracer-port
-  tensor-tracer points …  list the trace points of a run with the same options
-  tensor-tracer check …   check whether intervention programs fit a run
-  tensor-tracer hub …     run only the server of the page (the program tensor-tracer-hub)
-  tensor-tracer replay …  show a recording on the page
-  tensor-tracer runs …    list recorded runs; remove or protect runs
-  tensor-tracer export …  write a recording as NPZ, safetensors, CSV or TensorBoard events
+  tensor-tracer train …      train, with the live page on --tensor-tracer-port
+  tensor-tracer supervise …  repeat a training command from its newest checkpoint if it fails
+  tensor-tracer points …     list the trace points of a run with the same options
+  tensor-tracer check …      check whether intervention programs fit a run
+  tensor-tracer hub …        run only the server of the page (the program tensor-tracer-hub)
+  tensor-tracer replay …     show a recording on the page
+  tensor-tracer runs …       list recorded runs; remove or protect runs
+  tensor-tracer export …     write a recording as NPZ, safetensors, CSV or TensorBoard events
 
   tensor-tracer COMMAND --help   all flags of a command
   tensor-tracer --version
@@ -84,6 +85,7 @@ using Command = int (*)(int, const char* const*);
 Command find_command(std::string_view name) {
   if (name == "train") return tt::cli::run_train;
   if (name == "points") return tt::cli::run_points;
+  if (name == "supervise") return tt::cli::run_supervise;
   return name == "check" ? tt::cli::run_check : nullptr;
 }
 

@@ -7,12 +7,12 @@
 #include <csignal>
 #include <utility>
 
+#include "src/cli/exit_code.h"
 #include "tensor_tracer/base/thread.h"
 
 namespace tt::cli {
 namespace {
 
-constexpr int kExitSignal = 128;
 // A rank that has nothing to report leaves this time to the rank that has: if it ended earlier, the
 // launcher would end the other rank.
 constexpr auto kReportTime = std::chrono::seconds(1);

@@ -118,7 +118,8 @@ Checkpoints::Checkpoints(const config::CheckpointConfig& config, const Groups& g
     : groups_(groups),
       state_(state),
       on_saved_(std::move(on_saved)),
-      writer_(config.save, groups.world.rank(), groups.world.size(), config.keep_last) {}
+      writer_(config.save, groups.world.rank(), groups.world.size(),
+              {config.keep_last, config.keep_best}) {}
 
 // Data replica 0 holds the whole model.
 std::vector<FileContents> Checkpoints::copy_state() const {
@@ -130,7 +131,7 @@ std::vector<FileContents> Checkpoints::copy_state() const {
   return files;
 }
 
-void Checkpoints::save(std::int64_t step, json facts) {
+void Checkpoints::save(std::int64_t step, json facts, std::optional<double> valid_loss) {
   report();
   last_step_ = step;
   const bool is_first = groups_.world.rank() == 0;
@@ -145,7 +146,7 @@ void Checkpoints::save(std::int64_t step, json facts) {
   comm::broadcast_text(groups_.world, hidden, 0);
   has_failed_ = hidden.empty();
   if (has_failed_) return;
-  writer_.start(std::move(hidden), copy_state(), {step, now(), {}, std::move(facts)});
+  writer_.start(std::move(hidden), copy_state(), {step, now(), {}, std::move(facts), valid_loss});
 }
 
 void Checkpoints::poll() {

@@ -93,6 +93,7 @@ void Trainer::run() {
     const bool is_last = number == config_.train_iters;
     if (config_.eval_interval > 0 && (number % config_.eval_interval == 0 || is_last))
       report.valid_loss = evaluate(number);
+    if (report.valid_loss) last_valid_loss_ = {number, *report.valid_loss};
     if (number % config_.monitor.monitor_interval == 0 || is_last)
       runner_.run_prompts(parts_.prompts, number, tracer_);
     notify(report);
@@ -119,6 +120,11 @@ void Trainer::load() {
   throw TrainError(read ? "another rank cannot read the checkpoint" : to_string(read.error()));
 }
 
+std::optional<double> Trainer::valid_loss_of(std::int64_t number) const {
+  if (!last_valid_loss_ || last_valid_loss_->first != number) return std::nullopt;
+  return last_valid_loss_->second;
+}
+
 void Trainer::save(std::int64_t number) {
   nlohmann::json facts;
   if (parts_.groups.world.rank() == 0) {
@@ -126,7 +132,7 @@ void Trainer::save(std::int64_t number) {
     facts["plan"] = trace::to_json(tracer_.plan(), parts_.plan_context);
     if (parts_.hooks != nullptr) facts["programs"] = parts_.hooks->describe(number)["programs"];
   }
-  checkpoints_->save(number, std::move(facts));
+  checkpoints_->save(number, std::move(facts), valid_loss_of(number));
 }
 
 void Trainer::save_last(std::int64_t number) {

@@ -42,7 +42,7 @@ from checkpoint_runs import (
 from program import write_text
 from viewer import RequestError, live_run
 
-NIGHTLY = pytest.mark.nightly(suite="meshes")
+NIGHTLY = pytest.mark.nightly(suite="checkpoints")
 IN_CI = ("one rank", "TP 2", "DP 2")
 LONG = 100_000
 KILLED_STEPS = 120

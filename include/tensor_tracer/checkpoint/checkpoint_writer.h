@@ -28,6 +28,13 @@ struct SavedCheckpoint {
   double seconds = 0;  // on the thread of the writer
 };
 
+/// The checkpoints that stay after a save: the `last` newest (0: all), and the `best` with the
+/// smallest validation loss.
+struct Retention {
+  std::int64_t last = 0;
+  std::int64_t best = 0;
+};
+
 /// Writes the checkpoints of one rank into a folder that all ranks see, on a thread of its own. A
 /// save writes into a hidden folder. Each rank leaves a list of its files there; rank 0 waits for
 /// all lists, writes the manifest, gives the folder its name (step_00000100) with one rename, and
@@ -35,8 +42,8 @@ struct SavedCheckpoint {
 /// too; a crash leaves a hidden folder, which the next save removes. Thread: that of the trainer.
 class CheckpointWriter {
  public:
-  /// `keep_last`: checkpoints that stay after a save; 0: all. The folder exists.
-  CheckpointWriter(std::string folder, int rank, int ranks, std::int64_t keep_last);
+  /// The folder exists.
+  CheckpointWriter(std::string folder, int rank, int ranks, Retention retention);
   ~CheckpointWriter();  // gives up a save that waits for other ranks
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -68,7 +75,7 @@ class CheckpointWriter {
 
   const std::string folder_;
   const int rank_, ranks_;
-  const std::int64_t keep_last_;
+  const Retention retention_;
   std::thread thread_;
   std::atomic<bool> has_ended_ = false;
   std::atomic<bool> gives_up_ = false;

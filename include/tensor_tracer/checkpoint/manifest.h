@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,10 @@ namespace tt::checkpoint {
 
 struct Manifest {
   std::int64_t step = 0;
-  double time = 0;               // seconds since 1970
-  std::vector<FileFacts> files;  // sorted by name
-  nlohmann::json facts;          // of the run: docs/checkpoints.md
+  double time = 0;                        // seconds since 1970
+  std::vector<FileFacts> files;           // sorted by name
+  nlohmann::json facts;                   // of the run: docs/checkpoints.md
+  std::optional<double> valid_loss = {};  // if the step was evaluated
 };
 
 /// Writes both files into `folder`.

@@ -101,6 +101,7 @@ struct CheckpointConfig {
   std::string save;                // folder; empty: none is saved
   std::int64_t save_interval = 0;  // steps; 0: only at the end
   std::int64_t keep_last = 0;      // 0: all
+  std::int64_t keep_best = 0;      // besides those
   std::string load;                // folder of checkpoints, or a checkpoint; empty: step 1
 };
 

@@ -39,8 +39,9 @@ class Checkpoints {
               OnSaved on_saved);
 
   /// Copies the state after step `step` and starts to write it; first waits for the save before.
-  /// `facts`: of the run, used on rank 0. Collective over all ranks.
-  void save(std::int64_t step, nlohmann::json facts);
+  /// `facts`: of the run, used on rank 0. `valid_loss`: of the same step. Collective over all
+  /// ranks.
+  void save(std::int64_t step, nlohmann::json facts, std::optional<double> valid_loss = {});
   /// Rank 0: reports a save that has ended meanwhile. Cheap.
   void poll();
   /// Waits for the last save. Returns false if it failed; then on_saved has the error. Collective

@@ -95,6 +95,7 @@ class Trainer {
   control::Saving saving();
   void save(std::int64_t number);
   void save_last(std::int64_t number);
+  std::optional<double> valid_loss_of(std::int64_t number) const;
   void notify(const StepReport& report);
   bool recover_from_nonfinite(std::int64_t number);
   void notify_interventions(std::int64_t number) const;
@@ -115,6 +116,7 @@ class Trainer {
   UpdateWatch updates_;
   ForwardRunner runner_;
   std::optional<Checkpoints> checkpoints_;
+  std::optional<std::pair<std::int64_t, double>> last_valid_loss_;  // with its step
   control::RunControl control_;
 };
 

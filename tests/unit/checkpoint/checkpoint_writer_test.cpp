@@ -33,10 +33,12 @@ class CheckpointWriterTest : public testing::Test {
              {{"w", at::full({64}, value)}},
              {{"format", "pt"}}}};
   }
-  base::Result<SavedCheckpoint> save(CheckpointWriter& writer, std::int64_t step) {
+  base::Result<SavedCheckpoint> save(CheckpointWriter& writer, std::int64_t step,
+                                     std::optional<double> valid_loss = {}) {
     auto hidden = writer.prepare(step);
     if (!hidden) return hidden.error();
-    writer.start(hidden.value(), files(0, static_cast<double>(step)), {step, ++time_, {}, {}});
+    writer.start(hidden.value(), files(0, static_cast<double>(step)),
+                 {step, ++time_, {}, {}, valid_loss});
     return writer.wait();
   }
   std::vector<std::string> names() const {
@@ -51,7 +53,7 @@ class CheckpointWriterTest : public testing::Test {
 };
 
 TEST_F(CheckpointWriterTest, ASaveOfSeveralRanksHasAllFilesAndTheFacts) {
-  CheckpointWriter first(folder_.string(), 0, 2, 0), second(folder_.string(), 1, 2, 0);
+  CheckpointWriter first(folder_.string(), 0, 2, {}), second(folder_.string(), 1, 2, {});
   const auto hidden = first.prepare(3);
   ASSERT_TRUE(hidden.ok());
   first.start(hidden.value(), files(0, 1), {3, 1.5, {}, {{"a", 1}}});
@@ -71,12 +73,12 @@ TEST_F(CheckpointWriterTest, ASaveOfSeveralRanksHasAllFilesAndTheFacts) {
 }
 
 TEST_F(CheckpointWriterTest, AWriterGivesUpARankThatNeverComes) {
-  CheckpointWriter first(folder_.string(), 0, 2, 0);
+  CheckpointWriter first(folder_.string(), 0, 2, {});
   first.start(first.prepare(3).value(), files(0, 1), {3, 0, {}, {}});
 }
 
 TEST_F(CheckpointWriterTest, TheNewestStayAndHiddenFoldersGo) {
-  CheckpointWriter writer(folder_.string(), 0, 1, 2);
+  CheckpointWriter writer(folder_.string(), 0, 1, {.last = 2});
   fs::create_directories(folder_ / ".saving-step_00000001-00000000");
   std::ofstream(folder_ / "notes.txt") << "a file of the user";
   for (const std::int64_t step : {10, 20, 30}) ASSERT_TRUE(save(writer, step).ok());
@@ -88,8 +90,18 @@ TEST_F(CheckpointWriterTest, TheNewestStayAndHiddenFoldersGo) {
               ElementsAre(HasSubstr("step_00000025"), HasSubstr("step_00000030")));
 }
 
+TEST_F(CheckpointWriterTest, TheBestStayBesidesTheNewest) {
+  CheckpointWriter writer(folder_.string(), 0, 1, {.last = 1, .best = 2});
+  const std::pair<std::int64_t, std::optional<double>> saves[] = {
+      {10, 3.0}, {20, 1.0}, {30, std::nullopt}, {40, 2.0}, {50, 4.0}, {60, std::nullopt}};
+  for (const auto& [step, loss] : saves) ASSERT_TRUE(save(writer, step, loss).ok());
+  EXPECT_THAT(names(), ElementsAre("step_00000020", "step_00000040", "step_00000060"));
+  ASSERT_TRUE(save(writer, 70, 1.5).ok());
+  EXPECT_THAT(names(), ElementsAre("step_00000020", "step_00000070"));
+}
+
 TEST_F(CheckpointWriterTest, ASecondSaveOfAStepReplacesTheFirst) {
-  CheckpointWriter writer(folder_.string(), 0, 1, 0);
+  CheckpointWriter writer(folder_.string(), 0, 1, {});
   ASSERT_TRUE(save(writer, 10).ok());
   const auto hidden = writer.prepare(10);
   writer.start(hidden.value(), files(0, -1), {10, 2.5, {}, {}});
@@ -101,7 +113,7 @@ TEST_F(CheckpointWriterTest, ASecondSaveOfAStepReplacesTheFirst) {
 }
 
 TEST_F(CheckpointWriterTest, AFailedSaveLeavesTheCheckpointsAndNamesThePath) {
-  CheckpointWriter writer(folder_.string(), 0, 1, 1);
+  CheckpointWriter writer(folder_.string(), 0, 1, {.last = 1});
   ASSERT_TRUE(save(writer, 10).ok());
   const auto hidden = writer.prepare(20);
   ASSERT_TRUE(hidden.ok());
@@ -114,7 +126,7 @@ TEST_F(CheckpointWriterTest, AFailedSaveLeavesTheCheckpointsAndNamesThePath) {
 }
 
 TEST_F(CheckpointWriterTest, AFailureOfAnotherRankFailsTheSave) {
-  CheckpointWriter first(folder_.string(), 0, 2, 0), second(folder_.string(), 1, 2, 0);
+  CheckpointWriter first(folder_.string(), 0, 2, {}), second(folder_.string(), 1, 2, {});
   const auto hidden = first.prepare(3);
   fs::create_directory(hidden.value() + "/model-1.safetensors.partial");
   second.start(hidden.value(), files(1, 2), {3, 0, {}, {}});
@@ -128,7 +140,7 @@ TEST_F(CheckpointWriterTest, AFailureOfAnotherRankFailsTheSave) {
 
 // Every byte of every file is covered by a checksum.
 TEST_F(CheckpointWriterTest, EveryFlippedByteIsDetected) {
-  CheckpointWriter writer(folder_.string(), 0, 1, 0);
+  CheckpointWriter writer(folder_.string(), 0, 1, {});
   const std::string path = save(writer, 10).value().path;
   std::mt19937 random(1);
   int flips = 0;
@@ -156,7 +168,7 @@ TEST_F(CheckpointWriterTest, EveryFlippedByteIsDetected) {
 }
 
 TEST_F(CheckpointWriterTest, MissingAndTruncatedFilesAreDamage) {
-  CheckpointWriter writer(folder_.string(), 0, 1, 0);
+  CheckpointWriter writer(folder_.string(), 0, 1, {});
   const fs::path path = save(writer, 10).value().path;
   const auto manifest = read_manifest(path.string()).value();
   fs::resize_file(path / "model-0.safetensors", 100);
