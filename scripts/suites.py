@@ -136,7 +136,7 @@ def nightly_suites(reports: Path) -> list[Suite]:
         nightly_pytest("dialects", 2, reports, e2e, RERUN),
         nightly_pytest("export", 2, reports, e2e, RERUN),
         nightly_pytest("runs", 4, reports, e2e, RERUN),
-        nightly_pytest("wheel", 7, reports, e2e, RERUN),
+        nightly_pytest("wheel", 8, reports, e2e, RERUN),
         nightly_pytest("meshes", 6, reports, "tests/oracle"),
         nightly_pytest("checkpoints", 8, reports, "tests/oracle"),
         nightly_pytest("attach", 12, reports, "tests/oracle"),
@@ -147,5 +147,5 @@ def nightly_suites(reports: Path) -> list[Suite]:
                          "--grep=@nightly"),
         cpp_suite("no-mpi", 4, reports),
         cpp_suite("tsan", 14, reports),
-        python_check("names", "--all", minutes=5),
+        python_check("names", "--all", minutes=4),
     ]
