@@ -34,20 +34,23 @@ void warn(const std::string& text) {
   std::fprintf(stderr, "tensor-tracer: warning: %s\n", text.c_str());
 }
 
-Error in_use(const std::string& run_dir, const std::string& lock, const std::string& option) {
+Error in_use(const std::string& lock, const std::string& option) {
   const auto holder = read_small_file(lock);
   const std::string process =
       holder.ok() && !holder.value().empty() ? " (process " + holder.value() + ")" : "";
   return {.code = "run_dir_in_use",
           .message = "another run, or its hub, still uses this directory" + process,
-          .where = run_dir,
+          .where = lock.substr(0, lock.rfind('/')),
           .remedy = "give another " + option + ", or wait until that process has ended"};
 }
 
 }  // namespace
 
-Result<ScopedFd> lock_run_dir(const std::string& run_dir, const std::string& option) {
-  const std::string path = run_dir + "/lock";
+Result<ScopedFd> lock_run_dir(const std::string& run_dir) {
+  return lock_file(run_dir + "/lock", "--run-dir");
+}
+
+Result<ScopedFd> lock_file(const std::string& path, const std::string& option) {
   ScopedFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) {
     return Error{.code = "io_error",
@@ -56,7 +59,7 @@ Result<ScopedFd> lock_run_dir(const std::string& run_dir, const std::string& opt
                  .remedy = "give another " + option};
   }
   const int failure = try_to_lock(file);
-  if (failure == EWOULDBLOCK) return in_use(run_dir, path, option);
+  if (failure == EWOULDBLOCK) return in_use(path, option);
   if (failure != 0) {
     warn(path + " cannot be locked: " + std::generic_category().message(failure) +
          "; a second run in this directory would not be refused");

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -77,6 +78,16 @@ std::set<std::string> find_best(const std::vector<std::string>& newest_first, st
   return best;
 }
 
+// The newest checkpoint has the latest time, also if the clock went back.
+double time_after_all(const std::string& folder) {
+  double latest = 0;
+  for (const std::string& path : find_checkpoints(folder)) {
+    const auto manifest = read_manifest(path);
+    if (manifest) latest = std::max(latest, manifest.value().time);
+  }
+  return latest + 1e-3;
+}
+
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -93,11 +104,12 @@ CheckpointWriter::~CheckpointWriter() {
 
 base::Result<std::string> CheckpointWriter::prepare(std::int64_t step) const {
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {
-    const std::string name = entry.path().filename().string();
+  for (fs::directory_iterator at(folder_, error); !error && at != fs::directory_iterator();
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
     std::error_code ignored;
     if (name.starts_with(kHidden) || name.starts_with(kRemoved))
-      fs::remove_all(entry.path(), ignored);
+      fs::remove_all(at->path(), ignored);
   }
   const std::string hidden =
       fmt::format("{}/{}{}-{}", folder_, kHidden, checkpoint_name(step), base::random_hex(4));
@@ -108,10 +120,15 @@ base::Result<std::string> CheckpointWriter::prepare(std::int64_t step) const {
 void CheckpointWriter::start(std::string hidden, std::vector<FileContents> files,
                              Manifest manifest) {
   has_ended_ = false;
+  gives_up_ = false;
   thread_ = std::thread([this, hidden = std::move(hidden), files = std::move(files),
                          manifest = std::move(manifest)]() mutable {
     base::set_thread_name("tt-checkpoint");
-    result_ = save(hidden, files, std::move(manifest));
+    try {
+      result_ = save(hidden, files, std::move(manifest));
+    } catch (const std::exception& error) {
+      result_ = base::Error{"storage", error.what(), hidden, ""};
+    }
     files.clear();
     has_ended_ = true;
   });
@@ -126,29 +143,35 @@ base::Result<SavedCheckpoint> CheckpointWriter::save(const std::string& hidden,
                                                      const std::vector<FileContents>& files,
                                                      Manifest manifest) {
   const auto begin = Clock::now();
-  const auto written = write_files(hidden, files);
-  const auto listed = write_durable(list_path(hidden, rank_), list_of(written).dump());
+  auto written = write_files(hidden, files);
   if (rank_ != 0) {
+    const auto listed =
+        write_durable(list_path(hidden, rank_),
+                      list_of(written).dump(-1, ' ', false, json::error_handler_t::replace));
     if (!written) return written.error();
     if (!listed) return listed.error();
     return SavedCheckpoint{manifest.step, hidden, 0, seconds_since(begin)};
   }
-  auto all = written ? collect_lists(hidden) : written;
-  if (!all) {
-    remove_whole(hidden);
-    return all.error();
-  }
-  manifest.files = std::move(all).value();
-  const auto noted = write_manifest(hidden, manifest);
-  auto path = noted ? put_in_place(hidden, manifest.step) : noted.error();
+  auto path = written ? publish(hidden, std::move(written).value(), manifest) : written.error();
   if (!path) {
     remove_whole(hidden);
     return path.error();
   }
-  remove_old();
+  remove_old(path.value());
   SavedCheckpoint saved{manifest.step, std::move(path).value(), 0, seconds_since(begin)};
   for (const FileFacts& file : manifest.files) saved.bytes += file.bytes;
   return saved;
+}
+
+base::Result<std::string> CheckpointWriter::publish(const std::string& hidden,
+                                                    std::vector<FileFacts> files,
+                                                    Manifest& manifest) const {
+  if (auto status = add_files_of_others(hidden, files); !status) return status.error();
+  std::ranges::sort(files, {}, &FileFacts::name);
+  manifest.files = std::move(files);
+  manifest.time = std::max(manifest.time, time_after_all(folder_));
+  if (auto status = write_manifest(hidden, manifest); !status) return status.error();
+  return put_in_place(hidden, manifest.step);
 }
 
 base::Result<std::vector<FileFacts>> CheckpointWriter::write_files(
@@ -162,55 +185,63 @@ base::Result<std::vector<FileFacts>> CheckpointWriter::write_files(
   return facts;
 }
 
-base::Result<std::vector<FileFacts>> CheckpointWriter::collect_lists(
-    const std::string& hidden) const {
+base::Status CheckpointWriter::add_files_of_others(const std::string& hidden,
+                                                   std::vector<FileFacts>& files) const {
   const auto end = Clock::now() + kMaxWait;
-  std::vector<FileFacts> all;
-  for (int rank = 0; rank < ranks_; ++rank) {
+  for (int rank = 1; rank < ranks_; ++rank) {
     const std::string path = list_path(hidden, rank);
     auto text = base::read_small_file(path, kMaxListBytes);
     while (!text && text.error().code == "not_found" && Clock::now() < end && !gives_up_) {
       std::this_thread::sleep_for(kPoll);
       text = base::read_small_file(path, kMaxListBytes);
     }
-    if (!text) return text.error();
-    auto files = files_of(json::parse(text.value()), rank);
-    if (!files) return files.error();
-    std::ranges::move(files.value(), std::back_inserter(all));
+    if (!text) {
+      return base::Error{"storage", fmt::format("rank {} left no list of its files", rank), hidden,
+                         "check that all ranks see this folder and can write to it"};
+    }
+    auto others = files_of(json::parse(text.value()), rank);
+    if (!others) return others.error();
+    std::ranges::move(others.value(), std::back_inserter(files));
     std::error_code ignored;
     fs::remove(path, ignored);
   }
-  std::ranges::sort(all, {}, &FileFacts::name);
-  return all;
+  return {};
 }
 
 // A checkpoint of the same step, of a run that was resumed from an earlier step, is exchanged in
-// one operation.
+// one operation, or in two if the file system has no exchange (NFS).
 base::Result<std::string> CheckpointWriter::put_in_place(const std::string& hidden,
                                                          std::int64_t step) const {
   const std::string path = folder_ + "/" + checkpoint_name(step);
-  if (fs::exists(path)) {
-    if (::renameat2(AT_FDCWD, hidden.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
-      if (errno != EINVAL && errno != ENOSYS) return storage_error(path, "cannot be put in place");
-      remove_whole(path);  // the file system has no exchange
-      if (::rename(hidden.c_str(), path.c_str()) != 0)
-        return storage_error(path, "cannot be put in place");
-    } else {
-      remove_whole(hidden);
+  const auto rename = [](const std::string& from, const std::string& to, unsigned flags) {
+    return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) == 0;
+  };
+  std::string old;
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    if (!rename(hidden, path, 0)) return storage_error(path, "cannot be put in place");
+  } else if (rename(hidden, path, RENAME_EXCHANGE)) {
+    old = hidden;
+  } else {
+    old = folder_ + "/" + kRemoved + base::random_hex(4);
+    if (!rename(path, old, 0)) return storage_error(path, "cannot be replaced");
+    if (!rename(hidden, path, 0)) {
+      const base::Error failure = storage_error(path, "cannot be put in place");
+      rename(old, path, 0);
+      return failure;
     }
-  } else if (::rename(hidden.c_str(), path.c_str()) != 0) {
-    return storage_error(path, "cannot be put in place");
   }
   if (auto status = sync_folder(folder_); !status) return status.error();
+  if (!old.empty()) remove_whole(old);
   return path;
 }
 
-void CheckpointWriter::remove_old() const {
+void CheckpointWriter::remove_old(const std::string& saved) const {
   if (retention_.last <= 0) return;
   const std::vector<std::string> paths = find_checkpoints(folder_);
   const std::set<std::string> best = find_best(paths, retention_.best);
   for (auto i = static_cast<std::size_t>(retention_.last); i < paths.size(); ++i)
-    if (!best.contains(paths[i])) remove_whole(paths[i]);
+    if (!best.contains(paths[i]) && paths[i] != saved) remove_whole(paths[i]);
 }
 
 }  // namespace tt::checkpoint

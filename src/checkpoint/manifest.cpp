@@ -1,17 +1,20 @@
 #include "tensor_tracer/checkpoint/manifest.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <functional>
 #include <span>
 #include <system_error>
 
 #include "src/checkpoint/durable_file.h"
-#include "tensor_tracer/base/mapped_file.h"
 #include "tensor_tracer/base/private_file.h"
+#include "tensor_tracer/base/scoped_fd.h"
 #include "tensor_tracer/protocol/crc32c.h"
 #include "tensor_tracer/protocol/json_members.h"
 
@@ -26,6 +29,7 @@ constexpr const char* kChecksum = "manifest.crc32c";
 constexpr const char* kFormat = "tensor-tracer checkpoint";
 constexpr int kVersion = 1;
 constexpr std::size_t kMaxManifestBytes = std::size_t{64} << 20U;
+constexpr std::size_t kBlockBytes = std::size_t{1} << 20U;
 
 std::string checksum_of(std::string_view text) {
   return fmt::format("{:08x}\n", protocol::crc32c(std::as_bytes(std::span(text))));
@@ -49,8 +53,8 @@ base::Result<std::string> read_checked(const std::string& folder) {
   const std::string path = folder + "/" + kManifest;
   auto text = base::read_small_file(path, kMaxManifestBytes);
   if (!text && text.error().code == "not_found")
-    return base::Error{"not_found", "is not a checkpoint: it has no " + std::string(kManifest),
-                       folder, "give the folder of --save"};
+    return base::Error{"not_found", "is missing, so its folder is not a checkpoint", path,
+                       "give the folder of --save"};
   if (!text) return damaged(path, text.error().message);
   const auto checksum = base::read_small_file(folder + "/" + kChecksum);
   if (!checksum) return damaged(folder + "/" + kChecksum, checksum.error().message);
@@ -70,6 +74,7 @@ base::Result<Manifest> parse(const std::string& path, const std::string& text) {
                       parsed.at("time").get<double>(),
                       {},
                       parsed.at("facts")};
+    if (manifest.step < 0) return damaged(path, "its step is below 0");
     if (parsed.contains("valid_loss")) manifest.valid_loss = parsed["valid_loss"].get<double>();
     for (const json& file : parsed.at("files"))
       manifest.files.push_back({file.at("name"), file.at("bytes"), file.at("crc32c")});
@@ -81,6 +86,27 @@ base::Result<Manifest> parse(const std::string& path, const std::string& text) {
     return manifest;
   } catch (const json::exception& error) {
     return damaged(path, error.what());
+  }
+}
+
+// Reads the file: a read error of the disk is an error here, and would end the process in a
+// mapping.
+base::Result<FileFacts> checksum_of_file(const std::string& path) {
+  const auto failed = [] {
+    return base::Error{"io_error", "cannot be read: " + std::generic_category().message(errno)};
+  };
+  const base::ScopedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return failed();
+  FileFacts facts;
+  std::vector<std::byte> block(kBlockBytes);
+  while (true) {
+    const ssize_t size = ::read(fd.get(), block.data(), block.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return failed();
+    if (size == 0) return facts;
+    const auto bytes = static_cast<std::size_t>(size);
+    facts.crc32c = protocol::crc32c(std::span(block).first(bytes), facts.crc32c);
+    facts.bytes += bytes;
   }
 }
 
@@ -96,7 +122,8 @@ double time_of(const std::string& checkpoint) {
 }  // namespace
 
 base::Status write_manifest(const std::string& folder, const Manifest& manifest) {
-  const std::string text = to_json(manifest).dump(1) + "\n";
+  const std::string text =
+      to_json(manifest).dump(1, ' ', false, json::error_handler_t::replace) + "\n";
   if (auto status = write_durable(folder + "/" + kManifest, text); !status) return status;
   return write_durable(folder + "/" + kChecksum, checksum_of(text));
 }
@@ -110,15 +137,13 @@ base::Result<Manifest> read_manifest(const std::string& folder) {
 base::Status verify_files(const std::string& folder, const Manifest& manifest) {
   for (const FileFacts& file : manifest.files) {
     const std::string path = folder + "/" + file.name;
-    const auto bytes = base::map_file(path);
-    if (!bytes) return damaged(path, bytes.error().message);
-    const std::string_view view = *bytes.value();
-    if (view.size() != file.bytes) {
-      return damaged(
-          path, fmt::format("has {} bytes, not the {} that were saved", view.size(), file.bytes));
+    const auto found = checksum_of_file(path);
+    if (!found) return damaged(path, found.error().message);
+    if (found.value().bytes != file.bytes) {
+      return damaged(path, fmt::format("has {} bytes, not the {} that were saved",
+                                       found.value().bytes, file.bytes));
     }
-    if (protocol::crc32c(std::as_bytes(std::span(view))) != file.crc32c)
-      return damaged(path, "its checksum is wrong");
+    if (found.value().crc32c != file.crc32c) return damaged(path, "its checksum is wrong");
   }
   return {};
 }

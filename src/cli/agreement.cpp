@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 #include <vector>
 
+#include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/comm/collectives.h"
 
 namespace tt::cli {
@@ -75,6 +78,25 @@ base::Status check_agreement(const TrainConfig& config, const data::TextCorpus& 
                        row.flag, row.remedy};
   }
   return {};
+}
+
+base::Status check_shared_folder(const std::string& folder, const comm::ProcessGroup& world) {
+  if (folder.empty()) return {};
+  std::string probe;
+  if (world.rank() == 0) {
+    probe = folder + "/.probe-" + base::random_hex(8);
+    if (!base::write_private_file(probe, "")) probe.clear();
+  }
+  comm::broadcast_text(world, probe, 0);
+  std::error_code error;
+  base::Status seen;
+  if (probe.empty() || !std::filesystem::exists(probe, error)) {
+    seen = base::invalid_argument("--save", "\"" + folder + "\" is not the folder of rank 0",
+                                  "give a folder that all ranks share and can write to");
+  }
+  seen = share_status(seen, world);
+  if (world.rank() == 0) std::filesystem::remove(probe, error);
+  return seen;
 }
 
 base::Status share_status(const base::Status& own, const comm::ProcessGroup& world) {

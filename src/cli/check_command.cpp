@@ -72,10 +72,10 @@ int run_check(int argc, const char* const* argv) {
   // Checks on the smallest mesh that the configuration fits.
   auto shape = config::check_unseen(config, config.tensor_model_parallel_size);
   if (!shape) return fail(shape.error());
-  auto tracing = prepare_tracing(config, shape.value(), {});
+  auto tracing = prepare_tracing(config, shape.value(), nullptr);
   if (!tracing) return fail(tracing.error());
   config.intervention.interventions.clear();
-  auto setup = prepare_interventions(config, shape.value(), tracing.value(), {});
+  auto setup = prepare_interventions(config, shape.value(), tracing.value(), nullptr);
   if (!setup) return fail(setup.error());
   int wrong = kExitDone;
   for (const std::string& path : paths)

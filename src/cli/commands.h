@@ -12,7 +12,7 @@ int run_points(int argc, const char* const* argv);
 /// fit.
 int run_check(int argc, const char* const* argv);
 
-/// `supervise`: runs a training command and repeats it from its newest checkpoint if it fails.
+/// `supervise`: runs a training command from its newest checkpoint, and repeats it if it fails.
 /// SIGINT, SIGTERM and SIGUSR1 ask the run to save and end; a second SIGINT or SIGTERM ends it at
 /// once. Returns the exit code of the last run.
 int run_supervise(int argc, const char* const* argv);

@@ -39,7 +39,9 @@ base::Status take_resumed(const std::vector<ProgramFile>& resumed, InterventionS
     return base::Error{"invalid_argument",
                        "program \"" + program.name +
                            "\" of the checkpoint is refused: " + to_string(checked.error()),
-                       "--load", "give the folders of vectors and files of the former run"};
+                       "--load",
+                       "give the folders of vectors and files of the former run, or other programs "
+                       "with --interventions"};
   }
   setup.programs = resumed;
   return {};
@@ -81,7 +83,7 @@ base::Result<ProgramFile> read_program_file(const std::string& path) {
 base::Result<InterventionSetup> prepare_interventions(const config::TrainConfig& config,
                                                       const mesh::MeshShape& shape,
                                                       const TracingSetup& tracing,
-                                                      const std::vector<ProgramFile>& resumed) {
+                                                      const ResumedPrograms* resumed) {
   InterventionSetup setup;
   const std::string& folder = config.intervention.intervention_files;
   if (!folder.empty() && !std::filesystem::is_directory(folder)) {
@@ -113,9 +115,12 @@ base::Result<InterventionSetup> prepare_interventions(const config::TrainConfig&
     }
     setup.programs.push_back(std::move(read).value());
   }
-  if (!setup.programs.empty()) return setup;
-  auto status = take_resumed(resumed, setup);
-  if (!status) return status.error();
+  for (const ProgramFile& file : setup.programs)
+    setup.files_read.push_back({{"name", file.name}, {"program", file.program}});
+  const bool goes_on =
+      resumed != nullptr && (setup.programs.empty() || setup.files_read == resumed->files);
+  const base::Status taken = goes_on ? take_resumed(resumed->in_force, setup) : base::Status();
+  if (!taken) return taken.error();
   return setup;
 }
 

@@ -24,24 +24,32 @@ struct ProgramFile {
   std::optional<std::uint64_t> ttl = {};                 // steps
 };
 
+/// The programs of a checkpoint.
+struct ResumedPrograms {
+  std::vector<ProgramFile> in_force;  // at the save
+  nlohmann::json files;               // InterventionSetup::files_read of the former run
+};
+
 /// The context that a run's programs are checked against, and the programs that the run begins
 /// with.
 struct InterventionSetup {
   std::unique_ptr<trace::TensorFiles> files;  // null: none, or not global rank 0
   intervene::Context context;                 // refers to `files` and the tracing's vectors
   std::vector<ProgramFile> programs;          // on global rank 0 only
+  nlohmann::json files_read = nlohmann::json::array();  // names and programs of the files
 };
 
 /// The run that programs are checked against, without the folder of files.
 intervene::Context make_program_context(const config::TrainConfig& config,
                                         const mesh::MeshShape& shape, const TracingSetup& tracing);
 
-/// Reads the files. Errors name the flag or the file, and the place in the file. `resumed`: the
-/// programs of a checkpoint, in force if --interventions names no file.
+/// Reads the files. Errors name the flag or the file, and the place in the file. `resumed`: null,
+/// or the programs of a checkpoint. They are in force if --interventions names no file, or the same
+/// programs as in the former run, which then are as they were at the save.
 base::Result<InterventionSetup> prepare_interventions(const config::TrainConfig& config,
                                                       const mesh::MeshShape& shape,
                                                       const TracingSetup& tracing,
-                                                      const std::vector<ProgramFile>& resumed);
+                                                      const ResumedPrograms* resumed);
 
 base::Result<ProgramFile> read_program_file(const std::string& path);
 

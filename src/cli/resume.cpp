@@ -49,6 +49,9 @@ base::Result<ResumePoint> find_undamaged(const std::string& folder) {
 
 // The first option, in the order of --help, in which the run must not differ from the checkpoint.
 base::Status compare_fixed(TrainConfig config, const mesh::MeshShape& shape, const json& saved) {
+  if (!saved.is_object())
+    return base::Error{"damaged", "the manifest names no options", "--load",
+                       "load another checkpoint"};
   const json now = config::fixed_values(config, shape.data);
   for (const config::Option& option : config::train_options(config)) {
     const json before = saved.value(option.flag, json());
@@ -94,12 +97,22 @@ void note_changes(const TrainConfig& config, ResumePoint& point) {
     return value.is_null() ? "the default" : config::text_of(value);
   };
   const json before = protocol::member(point.manifest.facts, "free");
+  if (!before.is_object()) return;
   const json now = free_values(config);
   for (const auto& [flag, value] : now.items()) {
     if (!before.contains(flag) || before[flag] == value) continue;
     point.notices.push_back(fmt::format("changed since the checkpoint: {} from {} to {}", flag,
                                         shown(before[flag]), shown(value)));
   }
+}
+
+// saved("x") reads the values of the step before.
+void note_saved_values(ResumePoint& point) {
+  for (const ProgramFile& program : point.programs().in_force)
+    if (program.program.is_string() &&
+        program.program.get_ref<const std::string&>().find("saved(") != std::string::npos)
+      point.notices.push_back("program \"" + program.name +
+                              "\" reads saved values, which a checkpoint does not hold");
 }
 
 std::vector<std::string> names_of(const std::vector<checkpoint::FileFacts>& files) {
@@ -167,12 +180,15 @@ std::string resume_command(const std::vector<std::string>& arguments, const comm
   return command + " --load " + quoted(folder);
 }
 
-json ResumePoint::plan() const { return protocol::member(manifest.facts, "plan"); }
+ResumedPlan ResumePoint::plan() const {
+  return {protocol::member(manifest.facts, "plan"), protocol::member(manifest.facts, "plan_file")};
+}
 
-std::vector<ProgramFile> ResumePoint::programs() const {
+ResumedPrograms ResumePoint::programs() const {
   std::vector<ProgramFile> programs;
   const json saved = protocol::member(manifest.facts, "programs");
   for (const json& one : saved.is_array() ? saved : json::array()) {
+    if (!one.is_object()) continue;
     ProgramFile program{.name = protocol::text_of(one, "name"),
                         .program = protocol::member(one, "text"),
                         .keep = one.value("keep", true)};
@@ -183,7 +199,7 @@ std::vector<ProgramFile> ResumePoint::programs() const {
       program.ttl = one.at("until").get<std::int64_t>() - *program.since + 1;
     programs.push_back(std::move(program));
   }
-  return programs;
+  return {std::move(programs), protocol::member(manifest.facts, "program_files")};
 }
 
 json ResumePoint::parent() const {
@@ -200,6 +216,7 @@ base::Result<ResumePoint> find_resume_point(const TrainConfig& config, const mes
   if (!point) return point;
   if (auto status = compare(config, shape, corpus, point.value()); !status) return status.error();
   note_changes(config, point.value());
+  note_saved_values(point.value());
   return point;
 }
 
@@ -224,12 +241,16 @@ base::Result<SharedStore> open_state(ResumePoint& point, const comm::ProcessGrou
 }
 
 json checkpoint_facts(const TrainConfig& config, const mesh::MeshShape& shape,
-                      const data::TextCorpus& corpus, const json& run) {
+                      const data::TextCorpus& corpus, const json& run, const TracingSetup& tracing,
+                      const InterventionSetup& intervention, const ResumePoint* resumed) {
   json facts = {{"fixed", config::fixed_values(config, shape.data)},
                 {"free", free_values(config)},
                 {"data", corpus.description()}};
   for (const char* key : {"mesh", "model", "tokenizer", "configuration", "parent"})
     if (run.contains(key)) facts[key] = run[key];
+  facts["plan_file"] = tracing.plan_file;
+  facts["program_files"] = intervention.files_read;
+  if (resumed != nullptr) facts["plan"] = resumed->plan().in_force;
   facts["run"] = {{"id", run.value("id", "")}, {"name", run.value("name", "")}};
   return facts;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/cli/intervention_setup.h"
+#include "src/cli/tracing_setup.h"
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/checkpoint/manifest.h"
 #include "tensor_tracer/checkpoint/tensor_store.h"
@@ -25,10 +26,8 @@ struct ResumePoint {
   checkpoint::Manifest manifest;
   std::vector<std::string> notices = {};  // for the terminal
 
-  /// The trace plan in force at the save; null: none.
-  nlohmann::json plan() const;
-  /// The programs in force at the save.
-  std::vector<ProgramFile> programs() const;
+  ResumedPlan plan() const;
+  ResumedPrograms programs() const;
   /// The fact "parent" of docs/protocol.md.
   nlohmann::json parent() const;
 };
@@ -53,7 +52,10 @@ std::string resume_command(const std::vector<std::string>& arguments, const comm
                            const std::string& folder);
 
 /// The facts that a run's checkpoints hold: docs/checkpoints.md. `run`: the facts of the run.
+/// `resumed`: null, or the checkpoint whose plan stays until the run has one. Global rank 0.
 nlohmann::json checkpoint_facts(const config::TrainConfig& config, const mesh::MeshShape& shape,
-                                const data::TextCorpus& corpus, const nlohmann::json& run);
+                                const data::TextCorpus& corpus, const nlohmann::json& run,
+                                const TracingSetup& tracing, const InterventionSetup& intervention,
+                                const ResumePoint* resumed);
 
 }  // namespace tt::cli

@@ -1,6 +1,7 @@
 #include "src/cli/run_inputs.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,10 +29,16 @@ json to_json(const base::Result<RunInputs>& read) {
 
 base::Result<RunInputs> read_inputs(const config::TrainConfig& config, const mesh::MeshShape& shape,
                                     const ResumePoint* resumed) {
-  auto tracing = prepare_tracing(config, shape, resumed != nullptr ? resumed->plan() : json());
+  std::optional<ResumedPlan> plan;
+  std::optional<ResumedPrograms> programs;
+  if (resumed != nullptr) {
+    plan = resumed->plan();
+    programs = resumed->programs();
+  }
+  auto tracing = prepare_tracing(config, shape, plan ? &*plan : nullptr);
   if (!tracing) return tracing.error();
-  const auto programs = resumed != nullptr ? resumed->programs() : std::vector<ProgramFile>();
-  auto intervention = prepare_interventions(config, shape, tracing.value(), programs);
+  auto intervention =
+      prepare_interventions(config, shape, tracing.value(), programs ? &*programs : nullptr);
   if (!intervention) return intervention.error();
   return RunInputs{std::move(tracing).value(), std::move(intervention).value()};
 }

@@ -53,12 +53,11 @@ std::string value_of(const Words& words, const std::string& flag) {
 
 Words without(const Words& words, const std::string& flag) {
   Words rest;
-  for (std::size_t i = 0; i < words.size(); ++i) {
+  for (std::size_t i = 0; i < words.size(); ++i)
     if (words[i] == flag)
       ++i;
     else if (!words[i].starts_with(flag + "="))
       rest.push_back(words[i]);
-  }
   return rest;
 }
 
@@ -86,13 +85,13 @@ base::Result<pid_t> start(const Words& words) {
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   pid_t child = 0;
-  const int failure = ::posix_spawnp(&child, arguments.front(), &actions, &attributes,
-                                     arguments.data(), environ);
+  const int failure =
+      ::posix_spawnp(&child, arguments.front(), &actions, &attributes, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (failure == 0) return child;
-  return base::invalid_argument(
-      words.front(), "cannot be started: " + std::generic_category().message(failure));
+  return base::invalid_argument(words.front(),
+                                "cannot be started: " + std::generic_category().message(failure));
 }
 
 struct Ending {
@@ -100,8 +99,8 @@ struct Ending {
   bool was_told_to_stop = false;
 };
 
-// Passes signals on until the child has ended.
-Ending watch(pid_t child) {
+// Passes signals on until the child has ended. `request`: the signal that asks it to save and end.
+Ending watch(pid_t child, int request) {
   const sigset_t signals = watched_signals();
   Ending ending;
   while (true) {
@@ -113,7 +112,7 @@ Ending watch(pid_t child) {
     int signal = 0;
     ::sigwait(&signals, &signal);
     if (signal == SIGCHLD) continue;
-    ::kill(child, ending.was_told_to_stop && signal != SIGUSR1 ? SIGTERM : SIGUSR1);
+    ::kill(child, ending.was_told_to_stop && signal != SIGUSR1 ? SIGTERM : request);
     ending.was_told_to_stop = true;
   }
 }
@@ -127,16 +126,18 @@ bool pause_for(int seconds) {
 }
 
 int supervise(const Words& words, const std::string& folder, std::int64_t max_restarts) {
+  // torchrun passes on SIGTERM only, on which its ranks save.
+  const int request = words.front().ends_with("torchrun") ? SIGTERM : SIGUSR1;
   int pause = kFirstPause;
   for (std::int64_t restart = 0;; ++restart) {
-    const Words command = restart == 0 ? words : resumed(words, folder);
-    const auto child = start(command);
+    const auto child = start(resumed(words, folder));
     if (!child) return fail(child.error());
-    const Ending ending = watch(child.value());
+    const Ending ending = watch(child.value(), request);
     if (ending.code == kExitDone || ending.was_told_to_stop) return ending.code;
     if (restart == 0 && ending.code == kExitUsage) return ending.code;
     if (restart == max_restarts) {
-      fmt::print(stderr, "supervise: the run ended with code {} after {} restarts; no more follow\n",
+      fmt::print(stderr,
+                 "supervise: the run ended with code {} after {} restarts; no more follow\n",
                  ending.code, restart);
       return ending.code;
     }
@@ -168,8 +169,15 @@ int run_supervise(int argc, const char* const* argv) {
   const std::string folder = value_of(words, "--save");
   if (folder.empty()) {
     return fail(base::invalid_argument("--save", "the command saves no checkpoints to go on from",
-                                       "add --save FOLDER and --save-interval STEPS to it"));
+                                       "add --save FOLDER and --save-interval STEPS to it, not to "
+                                       "a configuration file"));
   }
+  if (std::ranges::find(words, "--tensor-tracer-linger") != words.end()) {
+    return fail(base::invalid_argument("--tensor-tracer-linger",
+                                       "the page of a run that failed would keep the port",
+                                       "leave it out"));
+  }
+  ::signal(SIGCHLD, SIG_DFL);
   const sigset_t signals = watched_signals();
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   return supervise(words, folder, max_restarts);

@@ -78,16 +78,15 @@ base::Result<std::shared_ptr<const trace::Plan>> read_plan(const std::string& pa
 }
 
 // A plan of a checkpoint may name vectors and prompts that this run does not have.
-bool take_resumed_plan(const nlohmann::json& resumed, TracingSetup& setup) {
-  if (resumed.is_null()) return false;
+void take_resumed_plan(const nlohmann::json& resumed, TracingSetup& setup) {
+  if (resumed.is_null()) return;
   auto plan = trace::parse_plan(resumed, setup.context, 1);
-  if (!plan) {
-    setup.notice = "the plan of the checkpoint is refused, so the default plan is in force: " +
-                   to_string(plan.error());
-    return false;
-  }
-  setup.plan = std::make_shared<const trace::Plan>(std::move(plan).value());
-  return true;
+  if (plan)
+    setup.plan = std::make_shared<const trace::Plan>(std::move(plan).value());
+  else
+    setup.notice =
+        "the plan of the checkpoint does not fit, and the plan of a new run is in force: " +
+        to_string(plan.error());
 }
 
 base::Status check_recorded_points(const std::vector<std::string>& names,
@@ -109,7 +108,7 @@ base::Status check_recorded_points(const std::vector<std::string>& names,
 
 base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
                                            const mesh::MeshShape& shape,
-                                           const nlohmann::json& resumed) {
+                                           const ResumedPlan* resumed) {
   TracingSetup setup;
   if (auto status = read_prompt_sets(config, setup.prompts); !status) return status.error();
   if (auto status = open_vectors(config, setup.vectors); !status) return status.error();
@@ -119,10 +118,12 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
   if (!status) return status.error();
   const std::string& plan_path = config.tracer.tensor_tracer_plan;
   if (!config.is_traced()) return setup;  // until a viewer sets a plan
-  if (plan_path.empty() && take_resumed_plan(resumed, setup)) return setup;
   auto plan = read_plan(plan_path, setup.context);
   if (!plan) return plan.error();
   setup.plan = std::move(plan).value();
+  if (!plan_path.empty()) setup.plan_file = trace::to_json(*setup.plan, setup.context);
+  if (resumed != nullptr && (plan_path.empty() || setup.plan_file == resumed->file))
+    take_resumed_plan(resumed->in_force, setup);
   if (plan_path.empty() && setup.notice.empty())
     setup.notice = say_left_out(*setup.plan, setup.context);
   return setup;

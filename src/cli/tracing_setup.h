@@ -14,6 +14,12 @@
 
 namespace tt::cli {
 
+/// The trace plan of a checkpoint.
+struct ResumedPlan {
+  nlohmann::json in_force;  // at the save; null: none
+  nlohmann::json file;      // TracingSetup::plan_file of the former run
+};
+
 /// The tracing inputs of a run with a page: prompts, vectors, and the first plan, read and checked.
 struct TracingSetup {
   std::vector<data::PromptSet> prompts;
@@ -21,14 +27,16 @@ struct TracingSetup {
   trace::PlanContext context;                     // refers to `vectors`
   trace::OtherPasses passes;
   std::shared_ptr<const trace::Plan> plan;  // null: nothing is traced
+  nlohmann::json plan_file;                 // the plan of --tensor-tracer-plan; null: none
   std::string notice;                       // parts that the plan leaves out; empty: none
 };
 
-/// Reads the files. Errors name the flag, the file and the place in the file. `resumed`: the plan
-/// of a checkpoint, used if --tensor-tracer-plan names no file; null: none.
+/// Reads the files. Errors name the flag, the file and the place in the file. `resumed`: null, or
+/// the plan of a checkpoint. It is in force if --tensor-tracer-plan names no file, or the same plan
+/// as in the former run.
 base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
                                            const mesh::MeshShape& shape,
-                                           const nlohmann::json& resumed);
+                                           const ResumedPlan* resumed);
 
 /// The same setup, made from the data of another rank: its prompts, its plan (null: none), and the
 /// contents of the files that the plan names.

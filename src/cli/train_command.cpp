@@ -110,7 +110,7 @@ base::Status lock_save_folder(const std::string& folder, base::ScopedFd& lock) {
     return base::invalid_argument(
         "--save", "\"" + folder + "\" is not a folder that can be written", "give another");
   }
-  auto locked = base::lock_run_dir(folder, "--save");
+  auto locked = base::lock_file(folder + "/checkpoints.lock", "--save");
   if (!locked) return locked.error();
   lock = std::move(locked).value();
   return {};
@@ -196,7 +196,9 @@ void add_checkpoints(TrainSetup& run, const nlohmann::json& facts, control::HubS
     log.resume(run.resumed->path, parts.steps_done);
     for (const std::string& notice : run.resumed->notices) log.notice(notice);
   }
-  parts.checkpoint_facts = checkpoint_facts(run.config, run.shape, run.corpus, facts);
+  parts.checkpoint_facts =
+      checkpoint_facts(run.config, run.shape, run.corpus, facts, run.inputs.tracing,
+                       run.inputs.intervention, run.resumed ? &*run.resumed : nullptr);
   parts.on_saved = [hub, &log](const auto& saved) { report_saved(saved, hub, log); };
 }
 
@@ -284,6 +286,7 @@ base::Status agree(TrainSetup& run, base::Result<RunInputs> read, const comm::Pr
   auto inputs = share_inputs(std::move(read), run.config, run.shape, world);
   if (!inputs) return inputs.error();
   run.inputs = std::move(inputs).value();
+  if (auto status = check_shared_folder(run.config.checkpoint.save, world); !status) return status;
   if (run.config.checkpoint.load.empty()) return {};
   if (!run.resumed) run.resumed.emplace();
   auto state = open_state(*run.resumed, world);
@@ -353,6 +356,27 @@ std::optional<control::HubSession> start_hub(const config::TrainConfig& config,
   return std::nullopt;
 }
 
+// Checkpoints of another run would be replaced step by step.
+base::Status refuse_other_run(const config::CheckpointConfig& checkpoint,
+                              const std::optional<ResumePoint>& resumed) {
+  if (checkpoint.save.empty()) return {};
+  const auto found = checkpoint::find_checkpoints(checkpoint.save);
+  if (found.empty()) return {};
+  std::error_code error;
+  const auto same = [&](const std::filesystem::path& a, const std::filesystem::path& b) {
+    return std::filesystem::equivalent(a, b, error);
+  };
+  if (same(found.front(), checkpoint.save)) {
+    return base::invalid_argument("--save", "\"" + checkpoint.save + "\" is one checkpoint",
+                                  "give the folder above it");
+  }
+  for (const std::string& path : found)
+    if (resumed && same(path, resumed->path)) return {};
+  return base::invalid_argument(
+      "--save", "\"" + checkpoint.save + "\" holds checkpoints of another run",
+      "resume from it with --load " + checkpoint.save + ", or give another folder");
+}
+
 // The inputs that only rank 0 reads. A resumed run has the name of the run before.
 base::Result<RunInputs> read_first(TrainSetup& run) {
   const config::CheckpointConfig& checkpoint = run.config.checkpoint;
@@ -362,6 +386,7 @@ base::Result<RunInputs> read_first(TrainSetup& run) {
     run.resumed = std::move(found).value();
     if (run.config.run_name.empty()) run.config.run_name = run.resumed->parent().value("name", "");
   }
+  if (auto status = refuse_other_run(checkpoint, run.resumed); !status) return status.error();
   auto read = read_inputs(run.config, run.shape, run.resumed ? &*run.resumed : nullptr);
   if (!read) return read;
   if (auto status = lock_save_folder(checkpoint.save, run.save_lock); !status)

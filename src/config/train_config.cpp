@@ -88,14 +88,15 @@ base::Status check_page(const TrainConfig& config) {
 }
 
 base::Status check_saves(const CheckpointConfig& checkpoint) {
-  if (checkpoint.keep_best > 0 && checkpoint.keep_last == 0) {
+  if (!checkpoint.save.empty()) {
+    if (checkpoint.keep_best == 0 || checkpoint.keep_last > 0) return {};
     return base::invalid_argument("--keep-best", "all checkpoints stay without --keep-last",
                                   "add --keep-last 1");
   }
-  if (!checkpoint.save.empty()) return {};
   const char* given = nullptr;
   if (checkpoint.save_interval > 0) given = "--save-interval";
   if (checkpoint.keep_last > 0) given = "--keep-last";
+  if (checkpoint.keep_best > 0) given = "--keep-best";
   if (given == nullptr) return {};
   return base::invalid_argument(given, "nothing is saved without a folder", "add --save FOLDER");
 }

@@ -53,9 +53,9 @@ RunControl::RunControl(const comm::ProcessGroup& control, trace::ControlSource* 
       is_told_to_stop_(std::move(is_told_to_stop)),
       saving_(std::move(saving)) {}
 
-void RunControl::wait_for_viewer() {
+void RunControl::wait_for_viewer(std::int64_t done) {
   is_waiting_ = control_source_ != nullptr;
-  if (is_waiting_) notify_state("waiting", 0);
+  if (is_waiting_) notify_state("waiting", done);
 }
 
 bool RunControl::before_step(std::int64_t step) {
@@ -68,10 +68,13 @@ bool RunControl::before_step(std::int64_t step) {
     if (programs_.has_preview()) programs_.run_preview(step);
     if (prompts_.has_run()) prompts_.run(step);
   }
-  if (must_stop_) return false;
+  put_plan_in_force();
+  return !must_stop_;
+}
+
+void RunControl::put_plan_in_force() {
   if (new_plan_ != nullptr) tracer_.set_plan(std::move(new_plan_));
   new_plan_ = nullptr;
-  return true;
 }
 
 void RunControl::look_around() {
@@ -292,12 +295,15 @@ bool RunControl::share_decision(std::int64_t step) {
   broadcast(control_, &message, sizeof message);
   must_stop_ = message.stop;
   TT_CHECK_EQ(message.step, step);
-  if (message.save) saving_.save(step - 1);
   tracer_.set_demand(message.demand);
   prompts_.share(message.prompt_bytes);  // plans and programs may name the new sets
   if (message.plan_bytes > 0)
     share_plan(message.plan_number, std::move(text), message.plan_bytes, step);
   programs_.share({message.program_bytes, message.preview_bytes}, step);
+  if (message.save) {
+    put_plan_in_force();  // a checkpoint holds it, also in a pause
+    saving_.save(step - 1);
+  }
   return message.again;
 }
 

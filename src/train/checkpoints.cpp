@@ -132,7 +132,7 @@ std::vector<FileContents> Checkpoints::copy_state() const {
 }
 
 void Checkpoints::save(std::int64_t step, json facts, std::optional<double> valid_loss) {
-  report();
+  wait_for_save();
   last_step_ = step;
   const bool is_first = groups_.world.rank() == 0;
   std::string hidden;
@@ -160,8 +160,16 @@ void Checkpoints::report() {
   if (groups_.world.rank() == 0 && on_saved_) on_saved_(saved);
 }
 
+// Rank 0 waits for lists of the other ranks; a rank that failed may have left none.
+void Checkpoints::wait_for_save() {
+  const bool is_first = groups_.world.rank() == 0;
+  if (!is_first) report();
+  if (!comm::all_of(groups_.world, is_first || !has_failed_)) writer_.give_up();
+  if (is_first) report();
+}
+
 bool Checkpoints::finish() {
-  report();
+  wait_for_save();
   return comm::all_of(groups_.world, !has_failed_);
 }
 

@@ -85,15 +85,27 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
 }
 
 void Trainer::run() {
+  try {
+    run_steps();
+  } catch (const TrainError&) {
+    // All ranks throw at the same step.
+    if (checkpoints_) checkpoints_->finish();
+    throw;
+  }
+}
+
+void Trainer::run_steps() {
   const std::int64_t done = parts_.steps_done;
-  config_.tracer.tensor_tracer_wait ? control_.wait_for_viewer() : notify_phase("training", done);
+  config_.tracer.tensor_tracer_wait ? control_.wait_for_viewer(done)
+                                    : notify_phase("training", done);
   std::int64_t number = done + 1;
   for (; number <= config_.train_iters && control_.before_step(number); ++number) {
     StepReport report = step(number);
     const bool is_last = number == config_.train_iters;
     if (config_.eval_interval > 0 && (number % config_.eval_interval == 0 || is_last))
       report.valid_loss = evaluate(number);
-    if (report.valid_loss) last_valid_loss_ = {number, *report.valid_loss};
+    if (report.valid_loss && std::isfinite(*report.valid_loss))
+      last_valid_loss_ = {number, *report.valid_loss};
     if (number % config_.monitor.monitor_interval == 0 || is_last)
       runner_.run_prompts(parts_.prompts, number, tracer_);
     notify(report);
@@ -129,7 +141,9 @@ void Trainer::save(std::int64_t number) {
   nlohmann::json facts;
   if (parts_.groups.world.rank() == 0) {
     facts = parts_.checkpoint_facts;
-    facts["plan"] = trace::to_json(tracer_.plan(), parts_.plan_context);
+    // A run without a plan passes on the plan of the run before.
+    if (tracer_.plan().number > 0)
+      facts["plan"] = trace::to_json(tracer_.plan(), parts_.plan_context);
     if (parts_.hooks != nullptr) facts["programs"] = parts_.hooks->describe(number)["programs"];
   }
   checkpoints_->save(number, std::move(facts), valid_loss_of(number));

@@ -185,10 +185,7 @@ def test_truncated_and_missing_files_are_found(trainings: Trainings, tmp_path: P
             target = tmp_path / "all" / checkpoint(1000 + len(damages))
             damages.append(damaged_copy(source / checkpoint(STEPS), target, file, change))
     done = run(trainings.flags, tmp_path, load=tmp_path / "all").good()
-    # A folder without manifest.json has no time and comes last.
-    told = [one for one in damages if (one.folder / "manifest.json").exists()]
-    assert len(told) == len(damages) - 1
-    assert not not_told(told, done.errors)
+    assert not not_told(damages, done.errors)
     assert done.resumed_after() == HALF
     assert done.steps() == trainings.rest("one rank")
 
@@ -276,14 +273,45 @@ def test_another_learning_rate_is_noted(trainings: Trainings, tmp_path: Path) ->
 @pytest.mark.parametrize("mesh", [(1, 1), pytest.param((2, 1), marks=NIGHTLY)], ids=str)
 @pytest.mark.parametrize("text", [PROGRAM, RAMP, pytest.param(NOISE, marks=NIGHTLY)], ids=["program", "ramp", "noise"])
 def test_programs_in_force_are_restored(text: str, mesh: Mesh, trainings: Trainings, tmp_path: Path) -> None:
-    """With their parameters, in the middle of a ramp too. The resumed run is given no file of a program."""
+    """With their parameters, in the middle of a ramp too, if the resumed run is given no file, or the same."""
     (tmp_path / "steer.tti").write_text(text + "\n")
     whole = run(trainings.flags, tmp_path / "whole", mesh, interventions=tmp_path / "steer.tti",
                 save=tmp_path / "saved", save_interval=4).good().steps()  # fmt: skip
     assert whole[1] != trainings.of("TP 2" if mesh == (2, 1) else "one rank").steps()[1] or text == RAMP
     assert whole[STEPS] != trainings.of("TP 2" if mesh == (2, 1) else "one rank").steps()[STEPS]
-    done = run(trainings.flags, tmp_path / "rest", mesh, load=tmp_path / "saved" / checkpoint(4)).good()
-    assert done.steps() == {step: bits for step, bits in whole.items() if step > 4}
+    rest = {step: bits for step, bits in whole.items() if step > 4}
+    load = tmp_path / "saved" / checkpoint(4)
+    assert run(trainings.flags, tmp_path / "rest", mesh, load=load).good().steps() == rest
+    again = run(trainings.flags, tmp_path / "again", mesh, load=load, interventions=tmp_path / "steer.tti")
+    assert again.good().steps() == rest
+    (tmp_path / "steer.tti").write_text("layers[1].output *= 1.25\n")
+    other = run(trainings.flags, tmp_path / "other", mesh, load=load, interventions=tmp_path / "steer.tti")
+    assert other.good().steps()[STEPS] != rest[STEPS]
+
+
+def test_a_folder_of_another_run_is_refused(trainings: Trainings, tmp_path: Path) -> None:
+    """A run that forgets --load would replace the checkpoints of the run before."""
+    saved = tmp_path / "saved"
+    run(trainings.flags, tmp_path / "first", save=saved, train_iters=2).good()
+    for changes in ({}, {"load": trainings.folder("one rank"), "train_iters": STEPS + 2}):
+        refused = run(trainings.flags, tmp_path / "second", save=saved, **changes)
+        assert refused.code == 2
+        assert f'--save: "{saved}" holds checkpoints of another run; resume from it with --load' in refused.errors
+    one = run(trainings.flags, tmp_path / "third", save=saved / checkpoint(2), load=saved)
+    assert (one.code, checkpoints(saved)) == (2, [checkpoint(2)])
+    assert "is one checkpoint; give the folder above it" in one.errors
+
+
+def test_a_run_without_a_page_goes_on_with_one(trainings: Trainings, tmp_path: Path) -> None:
+    """It has the default plan."""
+    more = trainings.flags | DROPOUT | {"train_iters": STEPS + 2}
+    more |= {"load": str(trainings.folder("one rank") / checkpoint(STEPS))}
+    with live_run(more, tmp_path) as live:
+        with live.viewer() as viewer:
+            assert viewer.run is not None
+            assert len(viewer.run["plan"]["entries"]) > 1
+            viewer.wait_for(lambda: STEPS + 2 in viewer.steps(), "the last step")
+        live.wait()
 
 
 def test_name_and_plan_are_restored(trainings: Trainings, tmp_path: Path) -> None:
@@ -312,6 +340,8 @@ def test_a_viewer_asks_for_a_checkpoint(trainings: Trainings, tmp_path: Path) ->
         with first.viewer() as viewer:
             viewer.request("control.claim", {"name": "Ada"})
             viewer.request("control.step", {"count": 3})
+            entry = {"point": "MLP2", "layers": "2", "compressor": {"kind": "tile", "tiles": 3, "method": "mean"}}
+            viewer.request("plan.set", {"plan": {"entries": [entry]}})
             assert viewer.request("checkpoint.save") == {"step": 3, "ranks": 2}
             viewer.wait_for(lambda: bool(viewer.named("checkpoint")), "the checkpoint")
             (saved,) = viewer.named("checkpoint")
@@ -323,6 +353,8 @@ def test_a_viewer_asks_for_a_checkpoint(trainings: Trainings, tmp_path: Path) ->
         assert first.process.wait(60) == 0
     assert words[:5] == ["mpirun", "-np", "2", "tensor-tracer", "train"]
     assert words[-2:] == ["--load", str(tmp_path / "saved")]
+    manifest = json.loads((tmp_path / "saved" / checkpoint(3) / "manifest.json").read_text())
+    assert [one["point"] for one in manifest["facts"]["plan"]["entries"]] == ["MLP2"]
     whole = steps_of(first.output())
     options = {word[2:]: value for word, value in itertools.pairwise(words) if word.startswith("--")}
     assert options["save"] == str(tmp_path / "saved")

@@ -131,6 +131,15 @@ def test_it_gives_up_after_the_restarts(tmp_path: Path) -> None:
     assert "supervise: the run ended with code 7 after 1 restarts; no more follow" in errors
 
 
+def test_the_first_start_goes_on_too(flags, tmp_path: Path) -> None:
+    """A batch job that is queued again."""
+    save = tmp_path / "saved"
+    run(flags, tmp_path / "before", train_iters=4, save=save).good()
+    with supervised(tmp_path, training(flags, (1, 1), 6, save, 0)) as process:
+        assert process.wait(ENDS) == 0, texts(tmp_path)[1]
+    assert sorted(steps_of(texts(tmp_path)[0])) == [5, 6]
+
+
 def test_a_wrong_command_line_is_not_repeated(flags, tmp_path: Path) -> None:
     wrong = dict(flags) | {"num_layers": -1}
     with supervised(tmp_path, training(wrong, (1, 1), 5, tmp_path / "saved", 0)) as process:
@@ -142,9 +151,10 @@ def test_a_wrong_command_line_is_not_repeated(flags, tmp_path: Path) -> None:
     ("words", "error"),
     [
         (["true"], "--save: the command saves no checkpoints to go on from; add --save FOLDER"),
+        (["true", "--save", "x", "--tensor-tracer-linger"], "--tensor-tracer-linger: the page of a run that failed"),
         (["no-such-program", "--save", "x"], "no-such-program: cannot be started: No such file or directory"),
     ],
-    ids=["no checkpoints", "no program"],
+    ids=["no checkpoints", "a lingering page", "no program"],
 )
 def test_refusals(words: list[str], error: str, tmp_path: Path) -> None:
     with supervised(tmp_path, words) as process:

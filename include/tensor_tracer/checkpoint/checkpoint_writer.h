@@ -37,7 +37,7 @@ struct Retention {
 
 /// Writes the checkpoints of one rank into a folder that all ranks see, on a thread of its own. A
 /// save writes into a hidden folder. Each rank leaves a list of its files there; rank 0 waits for
-/// all lists, writes the manifest, gives the folder its name (step_00000100) with one rename, and
+/// the lists, writes the manifest, gives the folder its name (step_00000100) with one rename, and
 /// removes old checkpoints. So at every moment either the old checkpoints are there, or the new one
 /// too; a crash leaves a hidden folder, which the next save removes. Thread: that of the trainer.
 class CheckpointWriter {
@@ -60,6 +60,9 @@ class CheckpointWriter {
   bool is_open() const { return thread_.joinable(); }
   /// True if a save was started and has ended.
   bool has_ended() const { return is_open() && has_ended_; }
+  /// Rank 0: ends a save that waits for other ranks. Call it if a rank has failed, because its list
+  /// may be missing.
+  void give_up() { gives_up_ = true; }
   /// The result of the save. On rank 0: of all ranks; elsewhere: of this rank's files. REQUIRES:
   /// is_open().
   base::Result<SavedCheckpoint> wait();
@@ -69,9 +72,11 @@ class CheckpointWriter {
                                      const std::vector<FileContents>& files, Manifest manifest);
   base::Result<std::vector<FileFacts>> write_files(const std::string& hidden,
                                                    const std::vector<FileContents>& files) const;
-  base::Result<std::vector<FileFacts>> collect_lists(const std::string& hidden) const;
+  base::Status add_files_of_others(const std::string& hidden, std::vector<FileFacts>& files) const;
+  base::Result<std::string> publish(const std::string& hidden, std::vector<FileFacts> files,
+                                    Manifest& manifest) const;
   base::Result<std::string> put_in_place(const std::string& hidden, std::int64_t step) const;
-  void remove_old() const;
+  void remove_old(const std::string& saved) const;
 
   const std::string folder_;
   const int rank_, ranks_;

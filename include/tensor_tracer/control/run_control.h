@@ -36,7 +36,8 @@ class RunControl {
 
   /// Holds the run before its first step until a viewer watches it, or a request continues, steps
   /// or pauses it. Requests are carried out meanwhile, as in a pause.
-  void wait_for_viewer();
+  /// `done`: the last completed step.
+  void wait_for_viewer(std::int64_t done = 0);
   /// Every rank calls it before step `step`. Returns true when the step may run, false if the run
   /// ends before this step. Collective.
   bool before_step(std::int64_t step);
@@ -64,6 +65,7 @@ class RunControl {
   /// `done`: the last completed step.
   void answer_done(std::uint64_t id, std::int64_t done);
   void set_paused(std::uint64_t id, bool paused, std::int64_t done);
+  void put_plan_in_force();
   void stop(std::uint64_t id, std::int64_t done);
   void save(std::uint64_t id, std::int64_t done);
   void begin_single_steps(std::uint64_t id, const protocol::StepRun& request, std::int64_t done);

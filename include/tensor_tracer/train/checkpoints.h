@@ -52,6 +52,7 @@ class Checkpoints {
 
  private:
   void report();
+  void wait_for_save();
   std::vector<checkpoint::FileContents> copy_state() const;
 
   const Groups& groups_;

@@ -41,9 +41,8 @@ struct StepReport {
   std::optional<double> valid_loss;
 };
 
-/// The run cannot continue: a loss or gradient is not finite, or an export or the last checkpoint
-/// failed, or a checkpoint does not fit the model. Thrown on every
-/// rank at the same step.
+/// The run cannot continue: a loss or gradient is not finite, a checkpoint does not fit the model,
+/// or an export or the last checkpoint cannot be written. Thrown on every rank at the same step.
 class TrainError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -87,6 +86,7 @@ class Trainer {
   TracerCost total_cost() const;
 
  private:
+  void run_steps();
   StepReport step(std::int64_t number);
   void update(const StepReport& report);
   double evaluate(std::int64_t number);

@@ -125,6 +125,30 @@ TEST_F(CheckpointWriterTest, AFailedSaveLeavesTheCheckpointsAndNamesThePath) {
   EXPECT_THAT(names(), ElementsAre("step_00000010"));
 }
 
+TEST_F(CheckpointWriterTest, ARankThatCannotLeaveItsListFailsTheSave) {
+  CheckpointWriter first(folder_.string(), 0, 2, {}), second(folder_.string(), 1, 2, {});
+  const auto hidden = first.prepare(3);
+  fs::create_directory(hidden.value() + "/files_of_rank_00001.json.partial");
+  first.start(hidden.value(), files(0, 1), {3, 0, {}, {}});
+  second.start(hidden.value(), files(1, 2), {3, 0, {}, {}});
+  EXPECT_FALSE(second.wait().ok());
+  EXPECT_FALSE(first.has_ended());
+  first.give_up();
+  const auto failed = first.wait();
+  ASSERT_FALSE(failed.ok());
+  EXPECT_THAT(to_string(failed.error()), HasSubstr("rank 1 left no list of its files"));
+  EXPECT_THAT(names(), SizeIs(0));
+}
+
+// The newest checkpoint is found although the clock went back.
+TEST_F(CheckpointWriterTest, AClockThatGoesBackLosesNoCheckpoint) {
+  CheckpointWriter writer(folder_.string(), 0, 1, {.last = 1});
+  ASSERT_TRUE(save(writer, 10).ok());
+  time_ = -100;
+  ASSERT_TRUE(save(writer, 20).ok());
+  EXPECT_THAT(names(), ElementsAre("step_00000020"));
+}
+
 TEST_F(CheckpointWriterTest, AFailureOfAnotherRankFailsTheSave) {
   CheckpointWriter first(folder_.string(), 0, 2, {}), second(folder_.string(), 1, 2, {});
   const auto hidden = first.prepare(3);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -88,12 +89,13 @@ TEST_P(ResumeOnMesh, EveryOtherMeshGivesTheSameLosses) {
   }
 }
 
-TEST_F(ResumeTest, TheLastStepIsSavedWithPlanFactsAndWithoutAnInterval) {
+// A run without a plan passes on the plan of the run before.
+TEST_F(ResumeTest, TheLastStepIsSavedWithItsFactsAndWithoutAnInterval) {
   config::TrainConfig run = config({});
   run.checkpoint.save = folder_.string();
   std::vector<std::int64_t> saved;
   train(run, {}, nullptr, [&](TrainerParts& parts, int) {
-    parts.checkpoint_facts = {{"run", {{"name", "a"}}}};
+    parts.checkpoint_facts = {{"run", {{"name", "a"}}}, {"plan", "that of the run before"}};
     parts.on_saved = [&](const auto& result) {
       ASSERT_TRUE(result.ok());
       saved.push_back(result.value().step);
@@ -104,7 +106,7 @@ TEST_F(ResumeTest, TheLastStepIsSavedWithPlanFactsAndWithoutAnInterval) {
       checkpoint::read_manifest(folder_.string() + "/" + checkpoint::checkpoint_name(kSteps));
   ASSERT_TRUE(manifest.ok());
   EXPECT_EQ(manifest.value().facts["run"]["name"], "a");
-  EXPECT_TRUE(manifest.value().facts["plan"].contains("entries"));
+  EXPECT_EQ(manifest.value().facts["plan"], "that of the run before");
 }
 
 // Also while the run is paused: the state is that after the last completed step.
@@ -138,6 +140,22 @@ TEST_F(ResumeTest, ARunThatSavesNothingRefusesACheckpoint) {
   ASSERT_EQ(script.refusals.size(), 1U);
   EXPECT_EQ(script.refusals[0].second.code, "no_checkpoints");
   EXPECT_THAT(script.refusals[0].second.remedy, HasSubstr("--save"));
+}
+
+// JSON has no number for it.
+TEST_F(ResumeTest, AValidationLossThatIsNotFiniteDamagesNoManifest) {
+  config::TrainConfig run = config({});
+  run.checkpoint.save = folder_.string();
+  run.optimizer.lr = 1e300;
+  run.optimizer.clip_grad = 0;
+  run.train_iters = 1;
+  run.eval_interval = 1;
+  const auto results = train(run, {});
+  ASSERT_FALSE(std::isfinite(*results[0].reports.back().valid_loss));
+  const auto path = folder_.string() + "/" + checkpoint::checkpoint_name(1);
+  const auto manifest = checkpoint::read_manifest(path);
+  ASSERT_TRUE(manifest.ok()) << to_string(manifest.error());
+  EXPECT_FALSE(manifest.value().valid_loss.has_value());
 }
 
 TEST_F(ResumeTest, ARunWhoseLastSaveFailsEndsWithAnError) {
