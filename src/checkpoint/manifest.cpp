@@ -116,7 +116,9 @@ double time_of(const std::string& checkpoint) {
   const auto manifest = read_manifest(checkpoint);
   if (manifest) return manifest.value().time;
   struct stat facts {};
-  return ::stat(checkpoint.c_str(), &facts) == 0 ? static_cast<double>(facts.st_mtime) : 0;
+  if (::stat(checkpoint.c_str(), &facts) != 0) return 0;
+  const timespec& time = facts.st_mtim;
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 }  // namespace
