@@ -14,8 +14,9 @@ namespace tt::cli {
 base::Status check_agreement(const config::TrainConfig& config, const data::TextCorpus& corpus,
                              const comm::ProcessGroup& world);
 
-/// Checks that all ranks see the folder of --save that rank 0 has made; empty: there is none. The
-/// error is the same on all ranks. Collective over `world`.
+/// Checks that every rank sees the same folder of --save. Rank 0 has made the folder. An empty name
+/// means that the run has no such folder. The error is the same on all ranks. Collective over
+/// `world`.
 base::Status check_shared_folder(const std::string& folder, const comm::ProcessGroup& world);
 
 /// The error of the lowest rank that has one, on every rank. Collective over `world`.

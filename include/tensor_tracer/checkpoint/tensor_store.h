@@ -27,11 +27,6 @@ class TensorStore {
   /// file; .distcp files are named with the command that converts them.
   static base::Result<std::vector<std::string>> files_of(const std::string& folder);
 
-  struct Facts {
-    at::ScalarType dtype = at::kFloat;
-    std::vector<std::int64_t> shape;  // of the whole tensor
-  };
-  const std::map<std::string, Facts>& tensors() const { return facts_; }
   /// By file name: size, and a hash of the header and of 1,024 samples of 64 bytes. Ranks compare
   /// them, because two nodes may have different files under the same path.
   const std::map<std::string, std::string>& fingerprints() const { return fingerprints_; }
@@ -45,6 +40,10 @@ class TensorStore {
                           at::Tensor& out) const;
 
  private:
+  struct Facts {
+    at::ScalarType dtype = at::kFloat;
+    std::vector<std::int64_t> shape;  // of the whole tensor
+  };
   // A box of a tensor: `offsets` in the whole tensor.
   struct Part {
     base::SharedBytes file;

@@ -61,13 +61,7 @@ struct StatsJoin {
   using Number = Number_;
   using Value = CellStats<Number>;
   static constexpr int kThreads = 64;
-  // Cells whose loads do not wait for an addition. A host works on the threads side by side
-  // instead.
-#ifdef __CUDA_ARCH__
-  static constexpr int kAhead = 16;
-#else
-  static constexpr int kAhead = 1;
-#endif
+  static constexpr int kAhead = 16;  // cells whose loads do not wait for an addition
   struct Shared {
     double squares[kThreads];
     double tail[kBins];
