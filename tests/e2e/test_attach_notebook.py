@@ -23,13 +23,18 @@ STEERED = 171  # the first step with the program
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the examples, where the notebook leaves its run."""
-    return Path(shutil.copytree(EXAMPLES, tmp_path_factory.mktemp("notebook") / "attach"))
+    """The folder where the notebook leaves its run."""
+    return tmp_path_factory.mktemp("notebook") / "attach"
 
 
 @pytest.fixture(scope="module")
 def executed(folder: Path) -> Iterator[Any]:
+    """The notebook in a fresh copy of the examples, also at a second try, on one thread: two threads wait for each other
+    at every operation, which takes minutes where other tests use the same CPUs."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(EXAMPLES, folder)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
         patch.setenv("PYTHONPATH", str(REPOSITORY / "python"))
         patch.setenv("TENSOR_TRACER_BUILD", os.environ.get("TENSOR_TRACER_BUILD", str(REPOSITORY / "build/release")))
         notebook = nbformat.read(folder / NOTEBOOK.name, as_version=4)
