@@ -29,6 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "points": {"base", "mesh"},
     "protocol": {"base"},
     "config": {"base", "mesh"},
+    "hf": {"base", "config"},
     "trace": {"base", "comm", "eval", "mesh", "points", "protocol"},
     "nn": {"base", "comm", "config", "mesh", "points", "trace"},
     "data": {"base"},
@@ -43,15 +44,15 @@ ALLOWED: dict[str, set[str]] = {
     "control": {"base", "comm", "config", "data", "link", "protocol", "trace"},
     "attach": {"base", "checkpoint", "comm", "control", "data", "intervene", "mesh", "points",
                "trace"},
-    "train": {"base", "checkpoint", "comm", "config", "control", "data", "mesh", "model", "nn",
+    "train": {"base", "checkpoint", "comm", "config", "control", "data", "hf", "mesh", "model", "nn",
               "optim", "trace"},
-    "cli": {"base", "checkpoint", "comm", "config", "control", "data", "hub", "intervene", "link",
+    "cli": {"base", "checkpoint", "comm", "config", "control", "data", "hf", "hub", "intervene", "link",
             "mesh", "model", "points", "protocol", "record", "trace", "train"},
 }
 
 # Modules that know no libtorch, so that the hub starts in milliseconds and runs anywhere.
-TORCH_FREE = {"base", "mesh", "expr", "config", "points", "graph", "protocol", "record", "hub",
-              "tokenize"}
+TORCH_FREE = {"base", "mesh", "expr", "config", "points", "graph", "hf", "protocol", "record",
+              "hub", "tokenize"}
 
 # header pattern -> (the modules that may include it, why the others may not)
 EXTERNAL: list[tuple[re.Pattern[str], set[str], str]] = [

@@ -25,9 +25,19 @@ using nlohmann::json;
 constexpr const char* kShardingInfo = "DCP_SHARDING_INFO";
 constexpr std::size_t kMaxParts = 4096;
 constexpr std::size_t kMaxDims = 8;
+constexpr const char* kSameModel = "give the files of the same model";
 
 base::Error damaged(const std::string& path, const std::string& message) {
   return {"damaged", message, path, "give an undamaged copy of the file"};
+}
+
+base::Error missing(const std::string& name) {
+  return {"not_found", "there is no tensor " + name, "", kSameModel};
+}
+
+// Equal in all dims but the first.
+bool fit_along_0(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
+  return !a.empty() && a.size() == b.size() && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
 }
 
 // The offsets of a part in its tensor; zeros if the file says nothing of it.
@@ -179,13 +189,63 @@ base::Status TensorStore::complete(const std::string& name) {
   return {};
 }
 
+std::vector<std::string> TensorStore::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, facts] : facts_) names.push_back(name);
+  return names;
+}
+
+std::optional<std::vector<std::int64_t>> TensorStore::shape_of(const std::string& name) const {
+  const auto found = facts_.find(name);
+  return found == facts_.end() ? std::nullopt : std::optional(found->second.shape);
+}
+
+base::Status TensorStore::define(const std::string& name, const Joined& of) {
+  Facts joined;
+  std::vector<Part> parts;
+  for (const std::string& source : of.sources) {
+    const auto found = facts_.find(source);
+    if (found == facts_.end()) return missing(source);
+    Facts facts = found->second;
+    if (of.transposed && facts.shape.size() != 2)
+      return base::Error{"invalid_argument", source + " is not a matrix", "", kSameModel};
+    if (of.transposed) std::ranges::reverse(facts.shape);
+    const bool is_first = parts.empty();
+    if (!is_first && (facts.dtype != joined.dtype || !fit_along_0(facts.shape, joined.shape))) {
+      return base::Error{"invalid_argument",
+                         source + " does not fit " + of.sources.front() + ": they have the shapes " +
+                             json(facts.shape).dump() + " and " + json(joined.shape).dump(),
+                         "", kSameModel};
+    }
+    for (Part part : parts_.at(source)) {
+      if (of.transposed) {
+        std::ranges::reverse(part.shape);
+        std::ranges::reverse(part.offsets);
+        part.transposed = !part.transposed;
+      }
+      if (!is_first) part.offsets.front() += joined.shape.front();
+      parts.push_back(std::move(part));
+    }
+    if (is_first)
+      joined = facts;
+    else
+      joined.shape.front() += facts.shape.front();
+  }
+  facts_[name] = joined;
+  parts_[name] = std::move(parts);
+  return {};
+}
+
 // `dim`: the dim of the interval; the other dims are copied whole. -1: all dims.
 void TensorStore::copy_interval(const std::string& name, std::int64_t dim,
                                 const mesh::Interval& interval, const at::Tensor& out) const {
   const auto options = at::device(at::kCPU).dtype(facts_.at(name).dtype);
   for (const Part& part : parts_.at(name)) {
     void* const data = const_cast<char*>(part.file->data()) + part.begin;
-    at::Tensor source = at::from_blob(data, part.shape, options);
+    std::vector<std::int64_t> stored = part.shape;
+    if (part.transposed) std::ranges::reverse(stored);
+    at::Tensor source = at::from_blob(data, stored, options);
+    if (part.transposed) source = source.t();
     at::Tensor target = out;
     bool meets = true;
     for (std::int64_t at = 0; meets && at < source.dim(); ++at) {
@@ -202,14 +262,12 @@ base::Status TensorStore::read_shard(const std::string& name,
                                      const mesh::Placement& placement, int rank, int ranks,
                                      at::Tensor& out) const {
   const auto facts = facts_.find(name);
-  if (facts == facts_.end())
-    return base::Error{"not_found", "there is no tensor " + name, "",
-                       "give a checkpoint of the same model"};
+  if (facts == facts_.end()) return missing(name);
   if (facts->second.shape != full_shape) {
     return base::Error{"invalid_argument",
                        name + " has the shape " + json(facts->second.shape).dump() + ", not " +
                            json(full_shape).dump(),
-                       "", "give a checkpoint of the same model"};
+                       "", kSameModel};
   }
   const at::NoGradGuard no_grad;
   if (!placement.is_sharded()) {

@@ -8,6 +8,7 @@
 #include "src/cli/commands.h"
 #include "src/cli/exit_code.h"
 #include "src/cli/help_text.h"
+#include "src/cli/hf_model.h"
 #include "src/cli/intervention_setup.h"
 #include "src/cli/options.h"
 #include "src/cli/parse.h"
@@ -70,6 +71,7 @@ int run_check(int argc, const char* const* argv) {
     return 0;
   }
   // Checks on the smallest mesh that the configuration fits.
+  if (auto model = read_hf_model(config, given_options(app)); !model) return fail(model.error());
   auto shape = config::check_unseen(config, config.tensor_model_parallel_size);
   if (!shape) return fail(shape.error());
   auto tracing = prepare_tracing(config, shape.value(), nullptr);

@@ -5,6 +5,7 @@
 
 #include "src/cli/commands.h"
 #include "src/cli/help_text.h"
+#include "src/cli/hf_model.h"
 #include "src/cli/options.h"
 #include "src/cli/parse.h"
 #include "tensor_tracer/model/gpt.h"
@@ -55,6 +56,7 @@ int run_points(int argc, const char* const* argv) {
     return 0;
   }
   // Describes the model on the smallest mesh that the configuration fits.
+  if (auto model = read_hf_model(config, given_options(app)); !model) return fail(model.error());
   auto shape = config::check_unseen(config, config.tensor_model_parallel_size);
   if (!shape) return fail(shape.error());
   const auto places = model::describe_model(config.model, shape.value().tensor,

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "src/cli/agreement.h"
+#include "src/cli/shared_store.h"
 #include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/protocol/json_members.h"
 
@@ -121,27 +121,6 @@ std::vector<std::string> names_of(const std::vector<checkpoint::FileFacts>& file
   return names;
 }
 
-json shared_form(const ResumePoint& point, const base::Result<checkpoint::TensorStore>& store) {
-  return {{"path", point.path},
-          {"step", point.manifest.step},
-          {"files", names_of(point.manifest.files)},
-          {"fingerprints", store ? json(store.value().fingerprints()) : json::object()}};
-}
-
-// This rank may see another folder under the same path.
-base::Status compare_files(const base::Result<checkpoint::TensorStore>& store,
-                           const std::map<std::string, std::string>& first) {
-  if (!store) return store.error();
-  for (const auto& [path, fingerprint] : store.value().fingerprints()) {
-    if (const auto other = first.find(path); other != first.end() && other->second != fingerprint) {
-      return base::Error{"invalid_argument",
-                         "has " + fingerprint + ", and rank 0 has " + other->second, path,
-                         "give all ranks the same folder"};
-    }
-  }
-  return {};
-}
-
 std::string launcher_words(const comm::Launch& launch) {
   if (launch.launcher == "torchrun")
     return fmt::format("torchrun --no-python --nproc-per-node {} ", launch.local_size);
@@ -221,23 +200,13 @@ base::Result<ResumePoint> find_resume_point(const TrainConfig& config, const mes
 }
 
 base::Result<SharedStore> open_state(ResumePoint& point, const comm::ProcessGroup& world) {
-  const bool is_first = world.rank() == 0;
+  auto store = open_shared_store(point.path, names_of(point.manifest.files), world);
+  if (!store) return store.error();
   std::string packed;
-  base::Result<checkpoint::TensorStore> store = base::Error{};
-  if (is_first) {
-    store = checkpoint::TensorStore::open(point.path, names_of(point.manifest.files));
-    json::to_msgpack(shared_form(point, store), packed);
-  }
+  json::to_msgpack(point.manifest.step, packed);
   comm::broadcast_text(world, packed, 0);
-  const json shared = json::from_msgpack(packed);
-  if (!is_first) {
-    point.path = shared.at("path");
-    point.manifest.step = shared.at("step");
-    store = checkpoint::TensorStore::open(point.path, shared.at("files"));
-  }
-  if (auto status = share_status(compare_files(store, shared.at("fingerprints")), world); !status)
-    return status.error();
-  return SharedStore(std::make_shared<const checkpoint::TensorStore>(std::move(store).value()));
+  point.manifest.step = json::from_msgpack(packed);
+  return SharedStore(std::move(store).value());
 }
 
 json checkpoint_facts(const TrainConfig& config, const mesh::MeshShape& shape,

@@ -20,6 +20,7 @@
 #include "src/cli/control_log.h"
 #include "src/cli/exit_code.h"
 #include "src/cli/help_text.h"
+#include "src/cli/hf_model.h"
 #include "src/cli/options.h"
 #include "src/cli/parse.h"
 #include "src/cli/resume.h"
@@ -68,6 +69,9 @@ struct TrainSetup {
   base::ScopedFd save_lock = {};            // on rank 0: of the folder of checkpoints
   std::optional<ResumePoint> resumed = {};  // unset: a new run
   std::shared_ptr<const checkpoint::TensorStore> state = {};  // of `resumed`
+  hf::ModelFolder model_folder = {};                          // of --hf-model
+  HfWeights weights = {};                                     // of a new run from `model_folder`
+  nlohmann::json saved_config = {};                           // of --save-hf, on rank 0
 };
 
 // The order of the sequences is held in memory, 16 bytes for each sequence.
@@ -92,8 +96,16 @@ base::Status check_data_size(const config::TrainConfig& config, const data::Text
       "--data-path", "give more text, a smaller --seq-length or another --split"};
 }
 
+// Ranks other than 0 get the model of --hf-model from rank 0, which has checked it.
+base::Result<mesh::MeshShape> check_config(const config::TrainConfig& config,
+                                           const comm::Launch& launch) {
+  if (launch.rank == 0 || config.checkpoint.hf_model.empty())
+    return config::check(config, launch.world_size);
+  return mesh::fit_mesh(launch.world_size, config.tensor_model_parallel_size, 1);
+}
+
 base::Result<TrainSetup> prepare(config::TrainConfig config, const comm::Launch& launch) {
-  auto shape = config::check(config, launch.world_size);
+  auto shape = check_config(config, launch);
   if (!shape) return shape.error();
   auto corpus = data::TextCorpus::open(config.data.data_path, config.data.data_exclude);
   if (!corpus) return corpus.error();
@@ -187,7 +199,7 @@ void report_saved(const base::Result<checkpoint::SavedCheckpoint>& saved, contro
                                           {"seconds", facts.seconds}});
 }
 
-// The parts of a run that resumes or saves.
+// The parts of a run that resumes, begins from a model, or saves.
 void add_checkpoints(TrainSetup& run, const nlohmann::json& facts, control::HubSession* hub,
                      RunLog& log, train::TrainerParts& parts) {
   if (run.resumed) {
@@ -196,6 +208,9 @@ void add_checkpoints(TrainSetup& run, const nlohmann::json& facts, control::HubS
     log.resume(run.resumed->path, parts.steps_done);
     for (const std::string& notice : run.resumed->notices) log.notice(notice);
   }
+  parts.weights = std::move(run.weights.store);
+  if (!run.weights.notice.empty()) log.notice(run.weights.notice);
+  parts.save_hf = {run.config.checkpoint.save_hf, run.saved_config, run.model_folder.path};
   parts.checkpoint_facts =
       checkpoint_facts(run.config, run.shape, run.corpus, facts, run.inputs.tracing,
                        run.inputs.intervention, run.resumed ? &*run.resumed : nullptr);
@@ -280,14 +295,24 @@ void keep_freed_memory() {
   ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 }
 
+// Opens the weights of --hf-model, if the run begins from them. Collective.
+base::Status open_weights(TrainSetup& run, const comm::ProcessGroup& world) {
+  if (run.config.checkpoint.hf_model.empty()) return {};
+  auto weights = open_hf_weights(run.model_folder, run.config.model, world);
+  if (!weights) return weights.error();
+  run.weights = std::move(weights).value();
+  return {};
+}
+
 // Compares the options, then gives every rank the inputs that rank 0 read. Collective.
 base::Status agree(TrainSetup& run, base::Result<RunInputs> read, const comm::ProcessGroup& world) {
+  share_hf_model(run.model_folder, run.config.model, world);
   if (auto status = check_agreement(run.config, run.corpus, world); !status) return status;
   auto inputs = share_inputs(std::move(read), run.config, run.shape, world);
   if (!inputs) return inputs.error();
   run.inputs = std::move(inputs).value();
   if (auto status = check_shared_folder(run.config.checkpoint.save, world); !status) return status;
-  if (run.config.checkpoint.load.empty()) return {};
+  if (run.config.checkpoint.load.empty()) return open_weights(run, world);
   if (!run.resumed) run.resumed.emplace();
   auto state = open_state(*run.resumed, world);
   if (!state) return state.error();
@@ -387,6 +412,9 @@ base::Result<RunInputs> read_first(TrainSetup& run) {
     if (run.config.run_name.empty()) run.config.run_name = run.resumed->parent().value("name", "");
   }
   if (auto status = refuse_other_run(checkpoint, run.resumed); !status) return status.error();
+  auto saved = prepare_hf_save(run.config, run.model_folder);
+  if (!saved) return saved.error();
+  run.saved_config = std::move(saved).value();
   auto read = read_inputs(run.config, run.shape, run.resumed ? &*run.resumed : nullptr);
   if (!read) return read;
   if (auto status = lock_save_folder(checkpoint.save, run.save_lock); !status)
@@ -416,9 +444,14 @@ int run_train(int argc, const char* const* argv) {
   }
   if (auto backend = comm::check_backend(launch.value(), config.distributed_backend); !backend)
     return refuse(backend.error(), rank);
+  nlohmann::json given = given_options(app);
+  base::Result<hf::ModelFolder> model = hf::ModelFolder{};
+  if (is_first) model = read_hf_model(config, given);
+  if (!model) return refuse(model.error(), rank);
   auto run = prepare(std::move(config), launch.value());
   if (!run) return refuse(run.error(), rank);
-  run.value().given = given_options(app);
+  run.value().model_folder = std::move(model).value();
+  run.value().given = std::move(given);
   for (const char* secret : config::kPrivateOptions) run.value().given.erase(secret);
   if (const std::string& folder = run.value().config.checkpoint.save; !folder.empty())
     run.value().resume_command = resume_command({argv + 1, argv + argc}, launch.value(), folder);

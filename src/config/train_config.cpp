@@ -27,6 +27,21 @@ base::Status check_heads(const ModelConfig& model) {
                            model.query_groups());
 }
 
+base::Status check_positions(const ModelConfig& model) {
+  if (model.position_embedding_type == "learned_absolute" &&
+      model.max_positions() < model.seq_length) {
+    return base::invalid_argument("--seq-length",
+                                  std::to_string(model.seq_length) +
+                                      " tokens are more than the " +
+                                      std::to_string(model.max_positions()) +
+                                      " positions of --max-position-embeddings",
+                                  "give fewer");
+  }
+  if (model.rope_low_freq_factor < model.rope_high_freq_factor) return {};
+  return base::invalid_argument("--rope-low-freq-factor", "is not below --rope-high-freq-factor",
+                                "give a smaller one");
+}
+
 base::Status check_tensor_axis(const ModelConfig& model, int tensor) {
   const std::string by = "--tensor-model-parallel-size";
   auto status = require_divisible("--num-attention-heads", model.num_attention_heads, by, tensor);
@@ -104,6 +119,7 @@ base::Status check_saves(const CheckpointConfig& checkpoint) {
 base::Status check_unseen_options(TrainConfig config) {
   auto status = check(train_options(config));
   if (status) status = check_heads(config.model);
+  if (status) status = check_positions(config.model);
   if (status) status = check_schedule(config.optimizer);
   if (status) status = check_dtype(config);
   if (status) status = check_export(config);

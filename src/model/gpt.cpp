@@ -205,7 +205,8 @@ Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config,
       places_(kNumPlaces) {
   if (config.position_embedding_type == "learned_absolute") {
     position_embeddings_ = nn::make_parameter(
-        context, "embedding.position_embeddings.weight", {config.seq_length, config.hidden_size},
+        context, "embedding.position_embeddings.weight",
+        {config.max_positions(), config.hidden_size},
         mesh::Placement::replicate(), nn::Init::kNormal, config.init_method_std);
   }
   layers_.reserve(static_cast<std::size_t>(config.num_layers));

@@ -19,6 +19,8 @@ enum : std::size_t {
   kQuery,
   kKey,
   kValue,
+  kNormedQuery,
+  kNormedKey,
   kRotatedQuery,
   kRotatedKey,
   kAttentionLogits,
@@ -34,12 +36,24 @@ enum : std::size_t {
 LinearOptions qkv_options(const config::ModelConfig& config, const std::string& name) {
   return {name + ".qkv", config.hidden_size,
           (config.num_attention_heads + 2 * config.query_groups()) * config.head_size(),
-          !config.disable_bias_linear, config.init_method_std};
+          config.has_qkv_bias(), config.init_method_std};
 }
 
 LinearOptions proj_options(const config::ModelConfig& config, const std::string& name) {
   return {name + ".proj", config.num_attention_heads * config.head_size(), config.hidden_size,
-          !config.disable_bias_linear, residual_init_std(config)};
+          config.has_proj_bias(), residual_init_std(config)};
+}
+
+// Llama 3's scaling of rotary frequencies (Llama Team 2024, arXiv 2407.21783; its released code):
+// long waves turn slower by the factor, short ones stay, and a linear blend lies between.
+at::Tensor scaled(const at::Tensor& frequency, const config::ModelConfig& config) {
+  if (config.rope_scaling_factor == 1.0) return frequency;
+  const double low = config.rope_low_freq_factor, high = config.rope_high_freq_factor;
+  // Turns of a wave within the sequence length of the first training.
+  const at::Tensor turns =
+      frequency * (static_cast<double>(config.rope_original_max_positions) / (2 * M_PI));
+  const at::Tensor kept = ((turns - low) / (high - low)).clamp(0.0, 1.0);
+  return frequency * (kept + (1.0 - kept) / config.rope_scaling_factor);
 }
 
 // Angles of rotary embedding (Su et al. 2021, arXiv 2104.09864); halves not interleaved, as in
@@ -48,10 +62,18 @@ at::Tensor rotary_angles(const config::ModelConfig& config) {
   const auto head_size = static_cast<double>(config.head_size());
   const at::Tensor exponent =
       at::arange(0, config.head_size(), 2, at::device(at::kCPU).dtype(at::kDouble)) / head_size;
-  const at::Tensor frequency =
-      at::pow(at::full({}, config.rotary_base, exponent.options()), exponent.neg());
+  const at::Tensor frequency = scaled(
+      at::pow(at::full({}, config.rotary_base, exponent.options()), exponent.neg()), config);
   const at::Tensor angle = at::outer(at::arange(config.seq_length, exponent.options()), frequency);
   return at::cat({angle, angle}, -1);
+}
+
+// nullopt: queries and keys are not normalized.
+std::optional<Norm> make_head_norm(const BuildContext& context, const config::ModelConfig& config,
+                                   const std::string& name) {
+  if (!config.qk_layernorm) return std::nullopt;
+  return Norm(context, name, norm_kind(config), config.head_size(), config.norm_epsilon,
+              NormRows::kOwnHeads);
 }
 
 }  // namespace
@@ -72,6 +94,8 @@ Attention::Attention(const BuildContext& context, const config::ModelConfig& con
       local_groups_(std::max<std::int64_t>(1, config.query_groups() / tensor_ranks_)),
       qkv_(context, qkv_options(config, name), qkv_segments(config, tensor_ranks_)),
       proj_(context, proj_options(config, name)),
+      query_norm_(make_head_norm(context, config, name + ".query_norm")),
+      key_norm_(make_head_norm(context, config, name + ".key_norm")),
       places_(kNumAttentionPlaces),
       derived_dtype_(context.compute_dtype == at::kDouble ? "float64" : "float32") {
   if (config.position_embedding_type == "rope") {
@@ -110,7 +134,7 @@ void Attention::declare(points::PlaceTableBuilder& places) {
       places.add(replicated({.name = "AttentionOutput",
                              .path = "attention.output",
                              .text = "output of attention, before the residual is added",
-                             .bias = config_.disable_bias_linear ? "none" : "included",
+                             .bias = config_.has_proj_bias() ? "included" : "none",
                              .legacy_flag = 6},
                             config_.hidden_size));
   places.add_alias(places_[kAttentionOutput], "attention.proj.output");
@@ -119,7 +143,7 @@ void Attention::declare(points::PlaceTableBuilder& places) {
 // Declares the places of queries, keys and values.
 void Attention::declare_heads(points::PlaceTableBuilder& places) {
   const auto qkv = qkv_segments(config_, tensor_ranks_);
-  const std::string bias = config_.disable_bias_linear ? "none" : "included";
+  const std::string bias = config_.has_qkv_bias() ? "included" : "none";
   const auto add_heads = [&](const char* name, const char* path, const char* text,
                              const mesh::Segment& segment) {
     return places.add(
@@ -140,6 +164,14 @@ void Attention::declare_heads(points::PlaceTableBuilder& places) {
   places_[kKey] =
       add_heads("Key", "attention.key", "keys by query group, before rotary embedding", qkv[1]);
   places_[kValue] = add_heads("Value", "attention.value", "values by query group", qkv[2]);
+  if (query_norm_) {
+    query_norm_->declare(places, "attention.query_norm");
+    places_[kNormedQuery] = add_heads("", "attention.query_norm.output",
+                                      "queries by head, normalized by head", qkv[0]);
+    key_norm_->declare(places, "attention.key_norm");
+    places_[kNormedKey] = add_heads("", "attention.key_norm.output",
+                                    "keys by query group, normalized by head", qkv[1]);
+  }
   if (!cos_TD_.defined()) return;
   places_[kRotatedQuery] =
       add_heads("", "attention.query_rotated", "queries by head, after rotary embedding", qkv[0]);
@@ -176,6 +208,13 @@ points::Place Attention::by_head(points::Place place) const {
   place.placement = mesh::Placement::shard(1, {{config_.num_attention_heads, tensor_ranks_}});
   place.gradient = place.placement;
   return place;
+}
+
+at::Tensor Attention::normalize(const std::optional<Norm>& norm, const at::Tensor& x_BTF,
+                                std::size_t place, const ForwardContext& context) const {
+  if (!norm) return x_BTF;
+  const at::Tensor x_BTND = x_BTF.unflatten(-1, {-1, config_.head_size()});
+  return context.point(places_[place], norm->forward(x_BTND, context).flatten(-2));
 }
 
 at::Tensor Attention::rotate(const at::Tensor& x_BTF, std::size_t place,
@@ -373,9 +412,11 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
   const auto own = [&](const at::Tensor& part) {
     return context.interventions != nullptr && part.requires_grad() ? part.view_as(part) : part;
   };
-  const at::Tensor q = context.point(places_[kQuery], own(parts[0]));
-  const at::Tensor k = context.point(places_[kKey], own(parts[1]));
+  at::Tensor q = context.point(places_[kQuery], own(parts[0]));
+  at::Tensor k = context.point(places_[kKey], own(parts[1]));
   const at::Tensor v = context.point(places_[kValue], own(parts[2]));
+  q = normalize(query_norm_, q, kNormedQuery, context);
+  k = normalize(key_norm_, k, kNormedKey, context);
   const auto heads_of = [&](const at::Tensor& part) {
     return part.view({batch, length, -1, size}).transpose(1, 2);
   };
@@ -399,7 +440,14 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
 
 std::vector<Parameter> Attention::parameters() const {
   std::vector<Parameter> all = qkv_.parameters();
-  for (Parameter& parameter : proj_.parameters()) all.push_back(std::move(parameter));
+  const auto append = [&](std::vector<Parameter> some) {
+    for (Parameter& parameter : some) all.push_back(std::move(parameter));
+  };
+  if (query_norm_) {
+    append(query_norm_->parameters());
+    append(key_norm_->parameters());
+  }
+  append(proj_.parameters());
   return all;
 }
 

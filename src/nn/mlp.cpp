@@ -14,21 +14,34 @@ std::vector<mesh::Segment> fc1_segments(const config::ModelConfig& config, int r
   return std::vector<mesh::Segment>(config.swiglu ? 2 : 1, {config.ffn_size(), ranks});
 }
 
+at::Tensor activate(const at::Tensor& x, const std::string& activation) {
+  if (activation == "relu") return at::relu(x);
+  if (activation == "silu") return at::silu(x);
+  return at::gelu(x, activation == "gelu_tanh" ? "tanh" : "none");
+}
+
+// The text of the place.
+std::string describe_activation(const config::ModelConfig& config) {
+  if (config.swiglu) return "silu(gate) times up";
+  if (config.activation == "gelu_tanh") return "GELU, in its tanh form, of the first MLP product";
+  return config.activation + " of the first MLP product";
+}
+
 }  // namespace
 
 Mlp::Mlp(const BuildContext& context, const config::ModelConfig& config, const std::string& name)
     : config_(config),
       fc1_(context,
            {name + ".fc1", config.hidden_size, (config.swiglu ? 2 : 1) * config.ffn_size(),
-            !config.disable_bias_linear, config.init_method_std},
+            config.has_mlp_bias(), config.init_method_std},
            fc1_segments(config, context.tensor_ranks())),
       fc2_(context, {name + ".fc2", config.ffn_size(), config.hidden_size,
-                     !config.disable_bias_linear, residual_init_std(config)}),
+                     config.has_mlp_bias(), residual_init_std(config)}),
       tensor_ranks_(context.tensor_ranks()),
       places_(kNumMlpPlaces) {}
 
 void Mlp::declare(points::PlaceTableBuilder& places) {
-  const std::string bias = config_.disable_bias_linear ? "none" : "included";
+  const std::string bias = config_.has_mlp_bias() ? "included" : "none";
   const auto fc1 = fc1_segments(config_, tensor_ranks_);
   fc1_.declare(places, "mlp.fc1", "Fc1Weight");
   places_[kMlpFc1] =
@@ -43,8 +56,7 @@ void Mlp::declare(points::PlaceTableBuilder& places) {
   places_[kMlpActivation] = places.add(
       sharded({.name = "MLPActivation",
                .path = "mlp.activation",
-               .text = config_.swiglu ? "silu(gate) times up"
-                                      : "GELU, in its tanh form, of the first MLP product",
+               .text = describe_activation(config_),
                .bias = "not applicable"},
               {fc1[0]}, tensor_ranks_));
   places.add_alias(places_[kMlpActivation], "mlp.fc2.input");
@@ -66,7 +78,7 @@ at::Tensor Mlp::forward(const at::Tensor& x, const ForwardContext& context) cons
     const auto parts = inner.chunk(2, -1);
     active = at::silu(parts[0]) * parts[1];
   } else {
-    active = at::gelu(inner, "tanh");
+    active = activate(inner, config_.activation);
   }
   active = context.point(places_[kMlpActivation], active);
   return context.point(places_[kMlpOutput], fc2_.forward(active, context));

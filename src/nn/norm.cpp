@@ -11,12 +11,14 @@ NormKind norm_kind(const config::ModelConfig& config) {
 }
 
 Norm::Norm(const BuildContext& context, const std::string& name, NormKind kind, std::int64_t size,
-           double epsilon)
+           double epsilon, NormRows rows)
     : AffineLayer(context, name, {size}, mesh::Placement::replicate(), Init::kOnes, 0.0,
                   kind == NormKind::kLayerNorm ? std::optional(mesh::Placement::replicate())
                                                : std::nullopt),
       kind_(kind),
-      epsilon_(epsilon) {}
+      epsilon_(epsilon) {
+  if (rows == NormRows::kOwnHeads) mark_partial_gradients();
+}
 
 at::Tensor Norm::forward(const at::Tensor& x, const ForwardContext& context) const {
   // Keep the order of declare(): each of the two calls runs a place.

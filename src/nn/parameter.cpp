@@ -15,12 +15,18 @@ using mesh::Placement;
 Parameter make_parameter(const BuildContext& context, const std::string& name,
                          const std::vector<std::int64_t>& full_shape, const Placement& placement,
                          Init init, double std) {
-  if (context.device.is_meta()) {
+  const auto empty_shard = [&](int rank) {
     const std::vector<std::int64_t> local =
-        placement.is_sharded() ? comm::shard_shape(placement, full_shape, 0, context.tensor_ranks())
-                               : full_shape;
-    const auto options = at::TensorOptions().dtype(context.params_dtype).device(context.device);
-    return {name, at::empty(local, options), placement, full_shape};
+        placement.is_sharded()
+            ? comm::shard_shape(placement, full_shape, rank, context.tensor_ranks())
+            : full_shape;
+    return at::empty(local,
+                     at::TensorOptions().dtype(context.params_dtype).device(context.device));
+  };
+  if (context.device.is_meta()) return {name, empty_shard(0), placement, full_shape};
+  if (context.loads_parameters) {
+    return {name, empty_shard(context.tensor.rank()).set_requires_grad(true), placement,
+            full_shape};
   }
   at::Tensor full = at::zeros(full_shape, at::device(at::kCPU).dtype(at::kFloat));
   if (init == Init::kOnes) full.fill_(1.0);
@@ -101,6 +107,11 @@ std::optional<at::Tensor> AffineLayer::bias() const {
 std::optional<at::Tensor> AffineLayer::bias(const ForwardContext& context) const {
   if (!bias_) return std::nullopt;
   return context.intervene(bias_place_, *bias());
+}
+
+void AffineLayer::mark_partial_gradients() {
+  weight_.has_partial_gradient = true;
+  if (bias_) bias_->has_partial_gradient = true;
 }
 
 std::vector<Parameter> AffineLayer::parameters() const {

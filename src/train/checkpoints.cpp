@@ -25,9 +25,9 @@ struct StateTensor {
   std::vector<std::int64_t> full_shape;
 };
 
-std::vector<StateTensor> weights_of(const TrainState& state) {
+std::vector<StateTensor> weights_of(const std::vector<nn::Parameter>& parameters) {
   std::vector<StateTensor> tensors;
-  for (const nn::Parameter& one : state.parameters)
+  for (const nn::Parameter& one : parameters)
     tensors.push_back({one.name, one.local.detach(), one.placement, one.full_shape});
   return tensors;
 }
@@ -97,20 +97,30 @@ double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+base::Status read(const checkpoint::TensorStore& store, const std::vector<StateTensor>& tensors,
+                  const comm::ProcessGroup& tensor) {
+  const at::NoGradGuard no_grad;
+  for (const StateTensor& one : tensors) {
+    at::Tensor local = one.local;
+    auto status = store.read_shard(one.name, one.full_shape, one.placement, tensor.rank(),
+                                   tensor.size(), local);
+    if (!status) return status;
+  }
+  return {};
+}
+
 }  // namespace
+
+base::Status load_weights(const checkpoint::TensorStore& store,
+                          const std::vector<nn::Parameter>& parameters,
+                          const comm::ProcessGroup& tensor) {
+  return read(store, weights_of(parameters), tensor);
+}
 
 base::Status load_state(const checkpoint::TensorStore& store, const TrainState& state,
                         const comm::ProcessGroup& tensor) {
-  const at::NoGradGuard no_grad;
-  for (const auto& tensors : {weights_of(state), moments_of(state)}) {
-    for (const StateTensor& one : tensors) {
-      at::Tensor local = one.local;
-      auto status = store.read_shard(one.name, one.full_shape, one.placement, tensor.rank(),
-                                     tensor.size(), local);
-      if (!status) return status;
-    }
-  }
-  return {};
+  auto status = load_weights(store, state.parameters, tensor);
+  return status ? read(store, moments_of(state), tensor) : status;
 }
 
 Checkpoints::Checkpoints(const config::CheckpointConfig& config, const Groups& groups,
@@ -126,7 +136,7 @@ std::vector<FileContents> Checkpoints::copy_state() const {
   const at::NoGradGuard no_grad;
   std::vector<FileContents> files;
   if (groups_.coordinates.data != 0) return files;
-  add_files("model", weights_of(state_), groups_.tensor, files);
+  add_files("model", weights_of(state_.parameters), groups_.tensor, files);
   add_files("optimizer", moments_of(state_), groups_.tensor, files);
   return files;
 }

@@ -52,6 +52,8 @@ void GradientReducer::reduce() const {
     at::Tensor& gradient = parameter.local.mutable_grad();
     if (!gradient.defined()) gradient = at::zeros_like(parameter.local);
   }
+  for (const nn::Parameter& parameter : parameters_)
+    if (parameter.has_partial_gradient) tensor_.all_reduce(parameter.local.mutable_grad());
   for (const Copied& part : copied_) {
     at::Tensor shared = part.parameter.grad().narrow(part.dim, part.begin, part.size);
     at::Tensor sum = shared.contiguous();

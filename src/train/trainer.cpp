@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/train/export.h"
+#include "src/train/hf_export.h"
 #include "src/train/preview.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/comm/collectives.h"
@@ -17,10 +18,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-nn::BuildContext build_context(const config::TrainConfig& config, const Groups& groups) {
+nn::BuildContext build_context(const config::TrainConfig& config, const TrainerParts& parts) {
   const at::ScalarType params = config.params_dtype == "float64" ? at::kDouble : at::kFloat;
-  return {groups.tensor, static_cast<std::uint64_t>(config.seed), params,
-          config.bf16 ? at::kBFloat16 : params};
+  return {.tensor = parts.groups.tensor,
+          .seed = static_cast<std::uint64_t>(config.seed),
+          .params_dtype = params,
+          .compute_dtype = config.bf16 ? at::kBFloat16 : params,
+          .loads_parameters = parts.state != nullptr || parts.weights != nullptr};
 }
 
 std::vector<at::Tensor> values_of(const std::vector<nn::Parameter>& parameters) {
@@ -38,7 +42,7 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
              config::parse_split(config.data.split).value().second,
              static_cast<std::uint64_t>(config.seed)),
       batches_(*parts_.corpus, order_, config.model.seq_length),
-      model_(build_context(config, parts_.groups), config.model, config.micro_batch_size),
+      model_(build_context(config, parts_), config.model, config.micro_batch_size),
       parameters_(model_.parameters()),
       gradients_(parameters_, parts_.groups.tensor, parts_.groups.data),
       optimizer_(values_of(parameters_), config.optimizer),
@@ -115,6 +119,7 @@ void Trainer::run_steps() {
     verify_sequences(parts_.groups);
   }
   save_last(number - 1);
+  save_hf();
   control_.finish(number - 1);
 }
 
@@ -124,12 +129,14 @@ control::Saving Trainer::saving() {
 }
 
 void Trainer::load() {
-  if (parts_.state == nullptr) return;
+  if (parts_.state == nullptr && parts_.weights == nullptr) return;
   const base::Status read =
-      load_state(*parts_.state, {parameters_, optimizer_}, parts_.groups.tensor);
-  parts_.state = nullptr;
+      parts_.state != nullptr
+          ? load_state(*parts_.state, {parameters_, optimizer_}, parts_.groups.tensor)
+          : load_weights(*parts_.weights, parameters_, parts_.groups.tensor);
+  parts_.state = parts_.weights = nullptr;
   if (comm::all_of(parts_.groups.world, read.ok())) return;
-  throw TrainError(read ? "another rank cannot read the checkpoint" : to_string(read.error()));
+  throw TrainError(read ? "another rank cannot read the weights" : to_string(read.error()));
 }
 
 std::optional<double> Trainer::valid_loss_of(std::int64_t number) const {
@@ -153,6 +160,12 @@ void Trainer::save_last(std::int64_t number) {
   if (!checkpoints_) return;
   if (number > parts_.steps_done && number != checkpoints_->last_step()) save(number);
   if (!checkpoints_->finish()) throw TrainError("the last checkpoint was not saved");
+}
+
+void Trainer::save_hf() const {
+  if (parts_.save_hf.path.empty()) return;
+  const base::Status written = write_hf(parts_.save_hf, config_.model, parameters_, parts_.groups);
+  if (!written) throw TrainError(to_string(written.error()));
 }
 
 StepReport Trainer::step(std::int64_t number) {

@@ -34,9 +34,19 @@ class Config:
     normalization: str = "LayerNorm"
     norm_epsilon: float = 1e-5
     position_embedding_type: str = "learned_absolute"
+    max_position_embeddings: int = 0  # 0: the sequence length
     rotary_base: float = 10000.0
+    rope_scaling_factor: float = 1.0
+    rope_low_freq_factor: float = 1.0
+    rope_high_freq_factor: float = 4.0
+    rope_original_max_positions: int = 8192
+    activation: str = "gelu_tanh"
     swiglu: bool = False
+    qk_layernorm: bool = False
     add_bias_linear: bool = True
+    add_qkv_bias: bool = False
+    add_proj_bias: bool = False
+    add_mlp_bias: bool = False
     untie_embeddings_and_output_weights: bool = False
 
     @classmethod
@@ -57,6 +67,12 @@ class Config:
     @property
     def ffn_size(self) -> int:
         return self.ffn_hidden_size or 4 * self.hidden_size
+
+
+    def has_bias(self, linear: str) -> bool:
+        """Of a linear layer such as mlp.fc1."""
+        added = {"attention.qkv": self.add_qkv_bias, "attention.proj": self.add_proj_bias}
+        return self.add_bias_linear or added.get(linear, self.add_mlp_bias)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,11 +175,14 @@ class ReferenceGpt:
         parts = qkv.split([heads * size, groups * size, groups * size], dim=-1)
         names = ("Query", "Key", "Value")
         query, key, value = (self._pass(name, layer, x) for name, x in zip(names, parts))
+        if config.qk_layernorm:
+            query = self._normed_heads(layer, "query_norm", query)
+            key = self._normed_heads(layer, "key_norm", key)
         query = query.view(batch, sequence, heads, size).transpose(1, 2)
         key = key.view(batch, sequence, groups, size).transpose(1, 2)
         value = value.view(batch, sequence, groups, size).transpose(1, 2)
         if config.position_embedding_type == "rope":
-            query, key = rotate(query, config.rotary_base), rotate(key, config.rotary_base)
+            query, key = rotate(query, frequencies(config)), rotate(key, frequencies(config))
             query = self._rotated("attention.query_rotated", layer, query)
             key = self._rotated("attention.key_rotated", layer, key)
         # Query heads of one group stand side by side and share its key and value.
@@ -179,6 +198,12 @@ class ReferenceGpt:
         attended = self._pass("ContextLayer", layer, attended)
         return self._pass("AttentionOutput", layer, self._linear(layer, "attention.proj", attended))
 
+    def _normed_heads(self, layer: int, norm: str, x: Tensor) -> Tensor:
+        name = f"attention.{norm}"
+        heads = x.unflatten(-1, (-1, self.config.head_size))
+        normed = self._norm(f"layers.{layer}.{name}", heads)
+        return self._pass(f"{name}.output", layer, normed.flatten(-2))
+
     def _rotated(self, point: str, layer: int, x: Tensor) -> Tensor:
         """Of `[batch, heads, sequence, size]`, as the point has it: heads side by side."""
         flat = self._pass(point, layer, x.transpose(1, 2).flatten(2))
@@ -190,14 +215,14 @@ class ReferenceGpt:
             gate, up = inner.chunk(2, dim=-1)
             inner = F.silu(gate) * up
         else:
-            inner = F.gelu(inner, approximate="tanh")
+            inner = ACTIVATIONS[self.config.activation](inner)
         inner = self._pass("MLPActivation", layer, inner)
         return self._pass("MLP2", layer, self._linear(layer, "mlp.fc2", inner))
 
     def _linear(self, layer: int, name: str, x: Tensor) -> Tensor:
         whole = f"layers.{layer}.{name}"
         weight = self._edited(f"{name}.weight", layer, self.weights[f"{whole}.weight"])
-        bias = self.weights[f"{whole}.bias"] if self.config.add_bias_linear else None
+        bias = self.weights[f"{whole}.bias"] if self.config.has_bias(name) else None
         return F.linear(x, weight, bias)
 
     def _norm(self, name: str, x: Tensor) -> Tensor:
@@ -216,15 +241,40 @@ class ReferenceGpt:
         return value if self._edit is None else self._edit(name, layer, value)
 
 
-def rotate(x: Tensor, base: float) -> Tensor:
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "gelu": F.gelu, "relu": F.relu, "silu": F.silu,
+}  # fmt: skip
+
+
+def frequencies(config: Config) -> Tensor:
+    """Radians per position of each pair of a head, float64; long waves are stretched as in Llama 3."""
+    plain = config.rotary_base ** (-torch.arange(0, config.head_size, 2, dtype=torch.float64) / config.head_size)
+    if config.rope_scaling_factor == 1:
+        return plain
+    scaled = []
+    for frequency in plain.tolist():
+        wave = 2 * math.pi / frequency
+        longest = config.rope_original_max_positions / config.rope_low_freq_factor
+        shortest = config.rope_original_max_positions / config.rope_high_freq_factor
+        if wave < shortest:
+            scaled.append(frequency)
+        elif wave > longest:
+            scaled.append(frequency / config.rope_scaling_factor)
+        else:
+            kept = config.rope_original_max_positions / wave - config.rope_low_freq_factor
+            kept /= config.rope_high_freq_factor - config.rope_low_freq_factor
+            scaled.append((1 - kept) * frequency / config.rope_scaling_factor + kept * frequency)
+    return torch.tensor(scaled, dtype=torch.float64)
+
+
+def rotate(x: Tensor, frequency: Tensor) -> Tensor:
     """Rotary position embedding of `[batch, heads, sequence, size]`, halves not interleaved.
 
     The angles have the width of `x`, but never less than float32.
     """
-    size, sequence = x.shape[-1], x.shape[-2]
+    sequence = x.shape[-2]
     dtype = torch.promote_types(x.dtype, torch.float32)
-    frequency = base ** (-torch.arange(0, size, 2, dtype=dtype) / size)
-    angles = torch.outer(torch.arange(sequence, dtype=dtype), frequency)
+    angles = torch.outer(torch.arange(sequence, dtype=dtype), frequency.to(dtype))
     angles = torch.cat([angles, angles], dim=-1)
     first, second = x.chunk(2, dim=-1)
     turned = torch.cat([-second, first], dim=-1)
@@ -240,21 +290,24 @@ def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
         "embedding.word_embeddings.weight": (config.vocab_size, hidden)
     }
     if config.position_embedding_type == "learned_absolute":
-        shapes["embedding.position_embeddings.weight"] = (config.seq_length, hidden)
-    norms, linears = ["final_norm"], {}
+        positions = config.max_position_embeddings or config.seq_length
+        shapes["embedding.position_embeddings.weight"] = (positions, hidden)
+    norms, linears = {"final_norm": hidden}, {}
     for n in range(1, config.num_layers + 1):
-        norms += [f"layers.{n}.input_norm", f"layers.{n}.mlp_norm"]
+        norms |= {f"layers.{n}.input_norm": hidden, f"layers.{n}.mlp_norm": hidden}
+        if config.qk_layernorm:
+            norms |= {f"layers.{n}.attention.{kind}_norm": config.head_size for kind in ("query", "key")}
         linears[f"layers.{n}.attention.qkv"] = (qkv, hidden)
         linears[f"layers.{n}.attention.proj"] = (hidden, attention)
         linears[f"layers.{n}.mlp.fc1"] = (2 * ffn if config.swiglu else ffn, hidden)
         linears[f"layers.{n}.mlp.fc2"] = (hidden, ffn)
-    for name in norms:
-        shapes[f"{name}.weight"] = (hidden,)
+    for name, size in norms.items():
+        shapes[f"{name}.weight"] = (size,)
         if config.normalization == "LayerNorm":
-            shapes[f"{name}.bias"] = (hidden,)
+            shapes[f"{name}.bias"] = (size,)
     for name, shape in linears.items():
         shapes[f"{name}.weight"] = shape
-        if config.add_bias_linear:
+        if config.has_bias(".".join(name.split(".")[2:])):
             shapes[f"{name}.bias"] = shape[:1]
     if config.untie_embeddings_and_output_weights:
         shapes["output_layer.weight"] = (config.vocab_size, hidden)

@@ -19,6 +19,14 @@ LLAMA = {
     "untie_embeddings_and_output_weights": True,
     "ffn_hidden_size": 88,
 }
+QWEN = LLAMA | {
+    "num_query_groups": 2,
+    "qk_layernorm": True,
+    "add_qkv_bias": True,
+    "add_mlp_bias": True,
+    "rope_scaling_factor": 4.0,
+    "rope_original_max_positions": 64,
+}
 SHAPES = {
     "gpt2": {},
     "gpt2-without-linear-biases": {"disable_bias_linear": True},
@@ -27,6 +35,9 @@ SHAPES = {
     "gpt2-multi-query": {"num_query_groups": 1},
     "gpt2-wide-heads": {"kv_channels": 12, "num_query_groups": 2},
     "gpt2-odd-vocabulary": {"vocab_size": 259},
+    "gpt2-gelu": {"activation": "gelu", "max_position_embeddings": 40},
+    "qwen": QWEN,
+    "layernorm-of-heads": {"qk_layernorm": True, "disable_bias_linear": True, "add_proj_bias": True},
 }
 MESHES = [(2, 1), (4, 1), (1, 2), (2, 2)]  # (tensor, data) sizes
 
@@ -84,7 +95,7 @@ def test_one_rank(shape: str, dtype: str, flags, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "mesh", [(2, 1), (1, 2), *(pytest.param(mesh, marks=NIGHTLY) for mesh in [(4, 1), (2, 2)])], ids=str
 )
-@pytest.mark.parametrize("shape", ["gpt2-odd-vocabulary", "llama-grouped", "gpt2-multi-query"])
+@pytest.mark.parametrize("shape", ["gpt2-odd-vocabulary", "llama-grouped", "gpt2-multi-query", "qwen"])
 def test_mesh(shape: str, mesh: tuple[int, int], flags, tmp_path: Path) -> None:
     """The same on several ranks, also with fewer query groups than tensor ranks."""
     tensor, data = mesh

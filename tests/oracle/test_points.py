@@ -79,12 +79,17 @@ ENTRIES = [
 
 ROTATED = [entry(point, direction=direction) for direction in ("value", "gradient")
            for point in ("attention.query_rotated", "attention.key_rotated")]  # fmt: skip
+QWEN = LLAMA | {"num_query_groups": 2, "qk_layernorm": True, "add_qkv_bias": True}
+NORMED = [entry(f"attention.{kind}_norm.output", direction=direction) for direction in ("value", "gradient")
+          for kind in ("query", "key")]  # fmt: skip
 POSITIONED = [entry(WORDS), entry(WORDS, direction="gradient")]
 
 
 def entries_for(shape: dict[str, Any]) -> list[dict[str, Any]]:
     """Only with rotary embedding there are rotated queries and keys; only with learned positions, the
-    embedded words are another place than the embedding."""
+    embedded words are another place than the embedding. A plan has at most 64 entries."""
+    if "qk_layernorm" in shape:
+        return [one for one in ENTRIES if one["point"] in ("QKV", "Query", "Key") or "prompts" in one] + NORMED + ROTATED
     return ENTRIES + (ROTATED if shape.get("position_embedding_type") == "rope" else POSITIONED)
 
 
@@ -305,7 +310,7 @@ def assert_prompts_equal_pytorch(
 
 
 @pytest.mark.parametrize("tensor", [pytest.param(1, marks=NIGHTLY), 2, pytest.param(4, marks=NIGHTLY)])
-@pytest.mark.parametrize("shape", [{}, LLAMA], ids=["gpt2", "llama"])
+@pytest.mark.parametrize("shape", [{}, LLAMA, QWEN], ids=["gpt2", "llama", "qwen"])
 def test_everything_equals_pytorch(shape: dict, tensor: int, flags, tmp_path: Path) -> None:
     vectors = write_vectors(tmp_path / "vectors")
     (tmp_path / "plan.json").write_text(json.dumps({"entries": entries_for(shape)}))

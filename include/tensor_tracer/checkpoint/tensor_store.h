@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,21 @@ class TensorStore {
   /// file; .distcp files are named with the command that converts them.
   static base::Result<std::vector<std::string>> files_of(const std::string& folder);
 
+  /// The names of all tensors, sorted.
+  std::vector<std::string> names() const;
+  /// Of the whole tensor; nullopt: no tensor has the name.
+  std::optional<std::vector<std::int64_t>> shape_of(const std::string& name) const;
+
+  /// A tensor that is made of others: `sources` joined along dim 0.
+  struct Joined {
+    std::vector<std::string> sources;
+    /// The stored matrices are [columns, rows]. Then the sources are joined along their dim 1.
+    bool transposed = false;
+  };
+  /// Adds the tensor `name`, or replaces it; its sources stay. Error: a source is missing, or the
+  /// sources differ in dtype or in a dim other than 0.
+  base::Status define(const std::string& name, const Joined& of);
+
   /// By file name: size, and a hash of the header and of 1,024 samples of 64 bytes. Ranks compare
   /// them, because two nodes may have different files under the same path.
   const std::map<std::string, std::string>& fingerprints() const { return fingerprints_; }
@@ -49,6 +65,7 @@ class TensorStore {
     base::SharedBytes file;
     std::size_t begin = 0;  // in the file
     std::vector<std::int64_t> shape, offsets;
+    bool transposed = false;  // the file holds the transposed matrix
   };
   TensorStore() = default;
   base::Status add_file(const std::string& path);

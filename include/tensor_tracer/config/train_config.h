@@ -30,9 +30,19 @@ struct ModelConfig {
   std::string normalization = "LayerNorm";  // or "RMSNorm"
   double norm_epsilon = 1e-5;
   std::string position_embedding_type = "learned_absolute";  // or "rope"
+  std::int64_t max_position_embeddings = 0;  // rows of the learned positions; 0: seq_length
   double rotary_base = 10000.0;
+  double rope_scaling_factor = 1.0;  // of Llama 3; 1: none
+  double rope_low_freq_factor = 1.0;
+  double rope_high_freq_factor = 4.0;
+  std::int64_t rope_original_max_positions = 8192;
+  std::string activation = "gelu_tanh";  // or "gelu", "relu", "silu"; without swiglu
   bool swiglu = false;
+  bool qk_layernorm = false;
   bool disable_bias_linear = false;
+  bool add_qkv_bias = false;  // these three: in spite of disable_bias_linear
+  bool add_proj_bias = false;
+  bool add_mlp_bias = false;
   bool untie_embeddings_and_output_weights = false;
   double attention_dropout = 0.0;
   double hidden_dropout = 0.0;
@@ -45,6 +55,12 @@ struct ModelConfig {
   std::int64_t head_size() const {
     return kv_channels > 0 ? kv_channels : hidden_size / num_attention_heads;
   }
+  std::int64_t max_positions() const {
+    return max_position_embeddings > 0 ? max_position_embeddings : seq_length;
+  }
+  bool has_qkv_bias() const { return !disable_bias_linear || add_qkv_bias; }
+  bool has_proj_bias() const { return !disable_bias_linear || add_proj_bias; }
+  bool has_mlp_bias() const { return !disable_bias_linear || add_mlp_bias; }
   /// The same model, with the defaults that follow from other options filled in.
   ModelConfig resolved() const;
 };
@@ -103,6 +119,8 @@ struct CheckpointConfig {
   std::int64_t keep_last = 0;      // 0: all
   std::int64_t keep_best = 0;      // besides those
   std::string load;                // folder of checkpoints, or a checkpoint; empty: step 1
+  std::string hf_model;            // folder of Hugging Face to begin from; empty: random weights
+  std::string save_hf;             // folder of Hugging Face, written at the end; empty: none
 };
 
 struct TrainConfig {

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tensor_tracer/config/train_config.h"
 #include "tensor_tracer/nn/linear.h"
+#include "tensor_tracer/nn/norm.h"
 
 namespace tt::nn {
 
@@ -40,6 +42,8 @@ class Attention {
                     const at::Tensor& written_BNTT, const trace::TokenWindow& wanted) const;
   at::Tensor logits(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD) const;
   at::Tensor probabilities(const at::Tensor& logits_BNTT) const;
+  at::Tensor normalize(const std::optional<Norm>& norm, const at::Tensor& x_BTF, std::size_t place,
+                       const ForwardContext& context) const;
   at::Tensor rotate(const at::Tensor& x_BTF, std::size_t place,
                     const ForwardContext& context) const;
   at::Tensor attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD, const at::Tensor& v_BNTD,
@@ -56,6 +60,7 @@ class Attention {
   std::int64_t local_groups_ = 0;
   ColumnParallelLinear qkv_;
   RowParallelLinear proj_;
+  std::optional<Norm> query_norm_, key_norm_;
   std::vector<points::PlaceKey> places_;  // by the list in attention.cpp
   std::string derived_dtype_;             // dtype of values that are computed only for capture
   at::Tensor cos_TD_;                     // undefined without rotary embedding

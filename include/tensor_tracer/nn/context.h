@@ -24,6 +24,8 @@ struct BuildContext {
   /// Device of parameters. kMeta: parameters have a shape and no numbers; the model can only
   /// describe itself.
   at::Device device = at::kCPU;
+  /// True: parameters get no first numbers, because all of them are loaded.
+  bool loads_parameters = false;
   /// Number of ranks for a model that only describes itself, without a group; 0: the ranks of
   /// `tensor`.
   int described_ranks = 0;

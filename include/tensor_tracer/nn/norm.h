@@ -16,12 +16,15 @@ enum class NormKind { kLayerNorm, kRmsNorm };
 /// The kind that the option --normalization names.
 NormKind norm_kind(const config::ModelConfig& config);
 
+/// The rows that the tensor ranks normalize: the same rows on all ranks, or the heads of each rank.
+enum class NormRows { kSame, kOwnHeads };
+
 /// LayerNorm with weight and bias, or RMSNorm with weight, over the last dim. Replicated over the
 /// tensor ranks.
 class Norm : public AffineLayer {
  public:
   Norm(const BuildContext& context, const std::string& name, NormKind kind, std::int64_t size,
-       double epsilon);
+       double epsilon, NormRows rows = NormRows::kSame);
   /// [..., size] -> the same shape and dtype.
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context) const;
   /// The same with the parameters as they are: programs that change them have no effect.

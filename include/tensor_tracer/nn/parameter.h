@@ -21,12 +21,16 @@ struct Parameter {
   at::Tensor local;           // requires grad
   mesh::Placement placement;  // on the tensor axis
   std::vector<std::int64_t> full_shape;
+  /// True for a replicated tensor that each tensor rank applies to other columns: the ranks' local
+  /// gradients are parts of a sum.
+  bool has_partial_gradient = false;
 };
 
 enum class Init { kZeros, kOnes, kNormal };
 
 /// Fills the full shape from a generator whose seed depends only on (seed, name), and keeps this
 /// rank's shard. So the model starts with the same numbers on every mesh. kNormal: mean 0, `std`.
+/// With `context.loads_parameters`, the shard is left unset.
 Parameter make_parameter(const BuildContext& context, const std::string& name,
                          const std::vector<std::int64_t>& full_shape,
                          const mesh::Placement& placement, Init init, double std = 0.0);
@@ -72,6 +76,8 @@ class AffineLayer {
   at::Tensor weight() const;
   std::optional<at::Tensor> bias() const;
   const mesh::Placement& weight_placement() const { return weight_.placement; }
+  /// For a layer that each tensor rank applies to other columns.
+  void mark_partial_gradients();
 
  private:
   Parameter weight_;

@@ -23,6 +23,12 @@ struct TrainState {
   const optim::AdamW& optimizer;  // its parameters have the same order
 };
 
+/// Reads the weights into this rank's tensors. Error: a tensor is missing or has another shape; some
+/// tensors may be read by then.
+base::Status load_weights(const checkpoint::TensorStore& store,
+                          const std::vector<nn::Parameter>& parameters,
+                          const comm::ProcessGroup& tensor);
+
 /// Reads weights and AdamW's moments from a checkpoint of any mesh into this rank's tensors.
 /// Error: a tensor is missing or has another shape; some tensors may be read by then.
 base::Status load_state(const checkpoint::TensorStore& store, const TrainState& state,

@@ -42,10 +42,18 @@ struct StepReport {
 };
 
 /// The run cannot continue: a loss or gradient is not finite, a checkpoint does not fit the model,
-/// or an export or the last checkpoint cannot be written. Thrown on every rank at the same step.
+/// or an export, the last checkpoint or the model at the end cannot be written. Thrown on every rank
+/// at the same step.
 class TrainError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+/// A folder of Hugging Face that a run writes at its end.
+struct HfFolder {
+  std::string path;            // empty: none
+  nlohmann::json config;       // its config.json
+  std::string tokenizer_from;  // a folder whose tokenizer files are copied; empty: none
 };
 
 /// The parts that the caller passes to the trainer. All pointers outlive the trainer.
@@ -62,6 +70,8 @@ struct TrainerParts {
   std::vector<data::PromptSet> prompts;       // in the order of the plan context's prompt sets
   std::shared_ptr<const checkpoint::TensorStore> state;  // to resume from; null: a new run
   std::int64_t steps_done = 0;                           // by the run that saved `state`
+  std::shared_ptr<const checkpoint::TensorStore> weights;  // to begin from; null: random ones
+  HfFolder save_hf;
   nlohmann::json checkpoint_facts;                       // of the run, for its checkpoints; rank 0
   Checkpoints::OnSaved on_saved;                         // on rank 0
   std::function<void(const StepReport&)> on_step;        // called on every rank
@@ -95,6 +105,7 @@ class Trainer {
   control::Saving saving();
   void save(std::int64_t number);
   void save_last(std::int64_t number);
+  void save_hf() const;
   std::optional<double> valid_loss_of(std::int64_t number) const;
   void notify(const StepReport& report);
   bool recover_from_nonfinite(std::int64_t number);

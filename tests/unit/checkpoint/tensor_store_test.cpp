@@ -182,5 +182,53 @@ TEST_F(TensorStoreTest, FingerprintsDifferWithTheContents) {
   EXPECT_NE(open({"a.safetensors"}).value().fingerprints(), first);
 }
 
+// Fused layouts and transposed matrices of other programs; the sources are parts, too.
+TEST_F(TensorStoreTest, ATensorIsMadeOfOthers) {
+  const at::Tensor q = numbers({8, 6}), k = numbers({4, 6}) + 100, v = numbers({4, 6}) + 200;
+  write_part("a.safetensors", q.narrow(1, 0, 2), {0, 0});
+  write_part("b.safetensors", q.narrow(1, 2, 4), {0, 2});
+  ASSERT_TRUE(write_safetensors((folder_ / "c.safetensors").string(),
+                                {{"k", k},
+                                 {"v", v},
+                                 {"kt", k.t().contiguous()},
+                                 {"wide", numbers({4, 7})},
+                                 {"half", k.to(at::kHalf)},
+                                 {"row", numbers({6})}},
+                                {})
+                  .ok());
+  auto store = open({"a.safetensors", "b.safetensors", "c.safetensors"}).value();
+  ASSERT_TRUE(store.define("qkv", {{"w", "k", "v"}}).ok());
+  ASSERT_TRUE(store.define("untransposed", {{"kt"}, true}).ok());
+  ASSERT_TRUE(store.define("both", {{"kt", "kt"}, true}).ok());
+  const std::vector<std::pair<std::string, at::Tensor>> wanted = {
+      {"qkv", at::cat({q, k, v})}, {"untransposed", k}, {"both", at::cat({k, k})}};
+  for (const auto& [name, full] : wanted) {
+    ASSERT_EQ(store.shape_of(name), full.sizes().vec()) << name;
+    const std::int64_t rows = full.size(0);
+    const std::vector<mesh::Placement> placements = {
+        mesh::Placement::replicate(), mesh::Placement::shard(0, {{rows / 2, 2}, {rows / 2, 1}}),
+        mesh::Placement::shard(1, {{6, 2}})};
+    for (const mesh::Placement& placement : placements) {
+      for (int rank = 0; rank < 2; ++rank) {
+        const at::Tensor shard =
+            placement.is_sharded() ? comm::take_shard(full, placement, rank, 2) : full;
+        at::Tensor found = at::full_like(shard, -1, at::MemoryFormat::Contiguous);
+        ASSERT_TRUE(store.read_shard(name, full.sizes().vec(), placement, rank, 2, found).ok());
+        EXPECT_TRUE(at::equal(found, shard)) << name << " " << to_string(placement);
+      }
+    }
+  }
+  for (const auto& [of, message] : std::vector<std::pair<TensorStore::Joined, std::string>>{
+           {{{"w", "nothing"}}, "no tensor nothing"},
+           {{{"w", "wide"}}, "wide does not fit w"},
+           {{{"k", "half"}}, "half does not fit k"},
+           {{{"row"}, true}, "row is not a matrix"}}) {
+    const auto status = store.define("bad", of);
+    ASSERT_FALSE(status.ok()) << message;
+    EXPECT_THAT(to_string(status.error()), HasSubstr(message));
+  }
+  EXPECT_EQ(store.shape_of("bad"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace tt::checkpoint

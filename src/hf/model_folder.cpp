@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "tensor_tracer/base/private_file.h"
+#include "tensor_tracer/hf/model.h"
+
+namespace tt::hf {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kWhole = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+base::Error bad_file(const fs::path& path, const std::string& message) {
+  return {"invalid_argument", message, path.string(),
+          "give a folder that transformers' save_pretrained() has written"};
+}
+
+base::Result<json> read_object(const fs::path& path, std::size_t limit) {
+  const auto text = base::read_small_file(path, limit);
+  if (!text) return bad_file(path, text.error().message);
+  json object = json::parse(text.value(), nullptr, false);
+  if (!object.is_object()) return bad_file(path, "is not a JSON object");
+  return object;
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+bool has_files_of_pickle(const fs::path& folder) {
+  return is_there(folder / "pytorch_model.bin") || is_there(folder / "pytorch_model.bin.index.json");
+}
+
+// The files that an index names; each is a name in its folder.
+base::Result<std::vector<std::string>> files_of_index(const fs::path& path) {
+  const auto index = read_object(path, kMaxIndexBytes);
+  if (!index) return index.error();
+  const json map = index.value().value("weight_map", json());
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : map.items()) {
+    if (!file.is_string()) return bad_file(path, "its weight_map is not a list of file names");
+    const fs::path name = file.get<std::string>();
+    if (name.filename() != name || name.extension() != ".safetensors")
+      return bad_file(path, "names \"" + name.string() + "\", which is no .safetensors file of the folder");
+    files.insert(name.string());
+  }
+  if (files.empty()) return bad_file(path, "names no file");
+  return std::vector<std::string>(files.begin(), files.end());
+}
+
+base::Result<std::vector<std::string>> find_files(const fs::path& folder) {
+  if (is_there(folder / kWhole)) return std::vector<std::string>{kWhole};
+  if (is_there(folder / kIndex)) return files_of_index(folder / kIndex);
+  if (has_files_of_pickle(folder)) {
+    return base::Error{"invalid_argument",
+                       "holds weights as pytorch_model.bin, which could run code when it is read",
+                       folder.string(),
+                       "convert in Python: AutoModelForCausalLM.from_pretrained(FOLDER)"
+                       ".save_pretrained(NEW_FOLDER)"};
+  }
+  return bad_file(folder, std::string("holds neither ") + kWhole + " nor " + kIndex);
+}
+
+}  // namespace
+
+base::Result<ModelFolder> read_model_folder(const std::string& path) {
+  const fs::path folder(path);
+  if (!is_there(folder))
+    return base::Error{"not_found", "there is no such folder", path, "give the folder of a model"};
+  auto config = read_object(folder / "config.json", kMaxConfigBytes);
+  if (!config) return config.error();
+  auto files = find_files(folder);
+  if (!files) return files.error();
+  return ModelFolder{path, std::move(config).value(), std::move(files).value()};
+}
+
+}  // namespace tt::hf

@@ -1,0 +1,107 @@
+"""Small models of `transformers` with random weights, and our names of their parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+LAYERS, LENGTH = 2, 32
+_LLAMA: dict[str, Any] = {
+    "vocab_size": 260, "hidden_size": 48, "num_hidden_layers": LAYERS, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "intermediate_size": 88, "rms_norm_eps": 1e-5, "rope_theta": 500.0,
+    "max_position_embeddings": 64, "attn_implementation": "eager",
+}  # fmt: skip
+_GPT2: dict[str, Any] = {
+    "vocab_size": 260, "n_embd": 48, "n_layer": LAYERS, "n_head": 4, "n_positions": 40,
+    "attn_pdrop": 0.0, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_implementation": "eager",
+}  # fmt: skip
+_LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+           "original_max_position_embeddings": 32}  # fmt: skip
+_MODELS: dict[str, tuple[type, type, dict[str, Any]]] = {
+    "gpt2": (GPT2Config, GPT2LMHeadModel, _GPT2),
+    "gpt2-variant": (GPT2Config, GPT2LMHeadModel, _GPT2 | {
+        "activation_function": "gelu", "n_inner": 80, "layer_norm_epsilon": 1e-3, "tie_word_embeddings": False}),
+    "llama-2": (LlamaConfig, LlamaForCausalLM, _LLAMA | {"num_key_value_heads": 4}),
+    "llama-3": (LlamaConfig, LlamaForCausalLM, _LLAMA | {"rope_scaling": _LLAMA3, "head_dim": 16}),
+    "llama-biases": (LlamaConfig, LlamaForCausalLM, _LLAMA | {"attention_bias": True, "mlp_bias": True}),
+    "smollm2": (LlamaConfig, LlamaForCausalLM, _LLAMA | {"tie_word_embeddings": True}),
+    "mistral": (MistralConfig, MistralForCausalLM, _LLAMA | {"sliding_window": LENGTH}),
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM, _LLAMA | {"tie_word_embeddings": True}),
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM, _LLAMA | {"head_dim": 16}),
+}  # fmt: skip
+NAMES = list(_MODELS)
+
+
+def random_model(name: str, dtype: torch.dtype) -> PreTrainedModel:
+    """All parameters differ from zero and one, biases and norms too."""
+    torch.manual_seed(5)
+    config, model, options = _MODELS[name]
+    made = model(config(**options)).to(dtype).eval()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    return made
+
+
+def save(model: PreTrainedModel, folder: Path, **options: Any) -> Path:
+    model.save_pretrained(folder, **options)
+    return folder
+
+
+def our_gradients(model: PreTrainedModel) -> dict[str, Tensor]:
+    """The gradients by our parameters' names, in our shapes."""
+    theirs = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    return _gpt2_names(theirs) if model.config.model_type == "gpt2" else _llama_names(theirs)
+
+
+def _gpt2_names(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
+    ours = {"embedding.word_embeddings.weight": theirs["transformer.wte.weight"],
+            "embedding.position_embeddings.weight": theirs["transformer.wpe.weight"]}  # fmt: skip
+    modules = {"input_norm": "ln_1", "attention.qkv": "attn.c_attn", "attention.proj": "attn.c_proj",
+               "mlp_norm": "ln_2", "mlp.fc1": "mlp.c_fc", "mlp.fc2": "mlp.c_proj"}  # fmt: skip
+    for layer in range(LAYERS):
+        for our, their in modules.items():
+            for kind in ("weight", "bias"):
+                value = theirs[f"transformer.h.{layer}.{their}.{kind}"]
+                ours[f"layers.{layer + 1}.{our}.{kind}"] = value.T if value.dim() == 2 else value
+    for kind in ("weight", "bias"):
+        ours[f"final_norm.{kind}"] = theirs[f"transformer.ln_f.{kind}"]
+    return ours | _output(theirs)
+
+
+def _llama_names(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
+    ours = {"embedding.word_embeddings.weight": theirs["model.embed_tokens.weight"],
+            "final_norm.weight": theirs["model.norm.weight"]}  # fmt: skip
+    modules = {
+        "input_norm": ["input_layernorm"], "attention.qkv": [f"self_attn.{part}_proj" for part in "qkv"],
+        "attention.query_norm": ["self_attn.q_norm"], "attention.key_norm": ["self_attn.k_norm"],
+        "attention.proj": ["self_attn.o_proj"], "mlp_norm": ["post_attention_layernorm"],
+        "mlp.fc1": ["mlp.gate_proj", "mlp.up_proj"], "mlp.fc2": ["mlp.down_proj"],
+    }  # fmt: skip
+    for layer in range(LAYERS):
+        for our, parts in modules.items():
+            for kind in ("weight", "bias"):
+                names = [f"model.layers.{layer}.{part}.{kind}" for part in parts]
+                if names[0] in theirs:
+                    ours[f"layers.{layer + 1}.{our}.{kind}"] = torch.cat([theirs[name] for name in names])
+    return ours | _output(theirs)
+
+
+def _output(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {"output_layer.weight": theirs["lm_head.weight"]} if "lm_head.weight" in theirs else {}
