@@ -32,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "hf": {"base", "config"},
     "trace": {"base", "comm", "eval", "mesh", "points", "protocol"},
     "nn": {"base", "comm", "config", "mesh", "points", "trace"},
-    "data": {"base"},
+    "data": {"base", "tokenize"},
     "optim": {"config"},
     "checkpoint": {"base", "mesh", "protocol", "trace"},
     "intervene": {"base", "comm", "eval", "expr", "graph", "mesh", "points", "protocol",
@@ -47,7 +47,7 @@ ALLOWED: dict[str, set[str]] = {
     "train": {"base", "checkpoint", "comm", "config", "control", "data", "hf", "mesh", "model", "nn",
               "optim", "trace"},
     "cli": {"base", "checkpoint", "comm", "config", "control", "data", "hf", "hub", "intervene", "link",
-            "mesh", "model", "points", "protocol", "record", "trace", "train"},
+            "mesh", "model", "points", "protocol", "record", "tokenize", "trace", "train"},
 }
 
 # Modules that know no libtorch, so that the hub starts in milliseconds and runs anywhere.

@@ -72,9 +72,11 @@ int run_check(int argc, const char* const* argv) {
   }
   // Checks on the smallest mesh that the configuration fits.
   if (auto model = read_hf_model(config, given_options(app)); !model) return fail(model.error());
+  const auto tokenizer = read_tokenizer(config, given_options(app));
+  if (!tokenizer) return fail(tokenizer.error());
   auto shape = config::check_unseen(config, config.tensor_model_parallel_size);
   if (!shape) return fail(shape.error());
-  auto tracing = prepare_tracing(config, shape.value(), nullptr);
+  auto tracing = prepare_tracing(config, shape.value(), tokenizer.value(), nullptr);
   if (!tracing) return fail(tracing.error());
   config.intervention.interventions.clear();
   auto setup = prepare_interventions(config, shape.value(), tracing.value(), nullptr);

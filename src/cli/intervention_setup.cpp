@@ -55,6 +55,7 @@ intervene::Context make_program_context(const config::TrainConfig& config,
   context.model.places = tracing.context.places;
   context.model.prompt_sets = tracing.context.prompt_sets;
   context.vectors = tracing.vectors.get();
+  context.token_texts = tracing.token_texts;
   context.tensor_ranks = shape.tensor;
   context.micro_batch_size = config.micro_batch_size;
   context.micro_batches = tracing.context.micro_batches;

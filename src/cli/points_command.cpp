@@ -8,6 +8,7 @@
 #include "src/cli/hf_model.h"
 #include "src/cli/options.h"
 #include "src/cli/parse.h"
+#include "src/cli/run_tokenizer.h"
 #include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/points/place_table.h"
 
@@ -57,6 +58,7 @@ int run_points(int argc, const char* const* argv) {
   }
   // Describes the model on the smallest mesh that the configuration fits.
   if (auto model = read_hf_model(config, given_options(app)); !model) return fail(model.error());
+  if (auto read = read_tokenizer(config, given_options(app)); !read) return fail(read.error());
   auto shape = config::check_unseen(config, config.tensor_model_parallel_size);
   if (!shape) return fail(shape.error());
   const auto places = model::describe_model(config.model, shape.value().tensor,

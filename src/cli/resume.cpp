@@ -1,6 +1,7 @@
 #include "src/cli/resume.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "src/cli/shared_store.h"
+#include "tensor_tracer/base/run_dir_lock.h"
 #include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/protocol/json_members.h"
 
@@ -65,10 +67,24 @@ base::Status compare_fixed(TrainConfig config, const mesh::MeshShape& shape, con
   return {};
 }
 
+base::Status compare_tokenizer(const RunTokenizer& tokenizer, const json& saved) {
+  const auto shown = [](const std::string& hash) {
+    return hash.empty() ? std::string("byte") : "a file with the hash " + hash;
+  };
+  const std::string before = protocol::text_of(saved, "hash");
+  if (before == tokenizer.hash) return {};
+  return base::invalid_argument("--tokenizer",
+                                "is " + shown(tokenizer.hash) +
+                                    ", and the checkpoint was made with " + shown(before),
+                                "give the same tokenizer");
+}
+
 base::Status compare(const TrainConfig& config, const mesh::MeshShape& shape,
-                     const data::TextCorpus& corpus, const ResumePoint& point) {
+                     const data::TextCorpus& corpus, const RunTokenizer& tokenizer,
+                     const ResumePoint& point) {
   const json& facts = point.manifest.facts;
   auto status = compare_fixed(config, shape, protocol::member(facts, "fixed"));
+  if (status) status = compare_tokenizer(tokenizer, protocol::member(facts, "tokenizer"));
   if (!status) return status;
   const std::string data = protocol::text_of(facts, "data");
   if (data != corpus.description()) {
@@ -190,13 +206,48 @@ json ResumePoint::parent() const {
 }
 
 base::Result<ResumePoint> find_resume_point(const TrainConfig& config, const mesh::MeshShape& shape,
-                                            const data::TextCorpus& corpus) {
+                                            const data::TextCorpus& corpus,
+                                            const RunTokenizer& tokenizer) {
   auto point = find_undamaged(config.checkpoint.load);
   if (!point) return point;
-  if (auto status = compare(config, shape, corpus, point.value()); !status) return status.error();
+  if (auto status = compare(config, shape, corpus, tokenizer, point.value()); !status) return status.error();
   note_changes(config, point.value());
   note_saved_values(point.value());
   return point;
+}
+
+base::Status lock_save_folder(const std::string& folder, base::ScopedFd& lock) {
+  if (folder.empty()) return {};
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error || ::access(folder.c_str(), W_OK) != 0) {
+    return base::invalid_argument(
+        "--save", "\"" + folder + "\" is not a folder that can be written", "give another");
+  }
+  auto locked = base::lock_file(folder + "/checkpoints.lock", "--save");
+  if (!locked) return locked.error();
+  lock = std::move(locked).value();
+  return {};
+}
+
+base::Status refuse_other_run(const config::CheckpointConfig& checkpoint,
+                              const ResumePoint* resumed) {
+  if (checkpoint.save.empty()) return {};
+  const auto found = checkpoint::find_checkpoints(checkpoint.save);
+  if (found.empty()) return {};
+  std::error_code error;
+  const auto same = [&](const std::filesystem::path& a, const std::filesystem::path& b) {
+    return std::filesystem::equivalent(a, b, error);
+  };
+  if (same(found.front(), checkpoint.save)) {
+    return base::invalid_argument("--save", "\"" + checkpoint.save + "\" is one checkpoint",
+                                  "give the folder above it");
+  }
+  for (const std::string& path : found)
+    if (resumed != nullptr && same(path, resumed->path)) return {};
+  return base::invalid_argument(
+      "--save", "\"" + checkpoint.save + "\" holds checkpoints of another run",
+      "resume from it with --load " + checkpoint.save + ", or give another folder");
 }
 
 base::Result<SharedStore> open_state(ResumePoint& point, const comm::ProcessGroup& world) {
@@ -217,6 +268,7 @@ json checkpoint_facts(const TrainConfig& config, const mesh::MeshShape& shape,
                 {"data", corpus.description()}};
   for (const char* key : {"mesh", "model", "tokenizer", "configuration", "parent"})
     if (run.contains(key)) facts[key] = run[key];
+  if (facts.contains("tokenizer")) facts["tokenizer"].erase("texts");
   facts["plan_file"] = tracing.plan_file;
   facts["program_files"] = intervention.files_read;
   if (resumed != nullptr) facts["plan"] = resumed->plan().in_force;

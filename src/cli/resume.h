@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "src/cli/intervention_setup.h"
+#include "src/cli/run_tokenizer.h"
 #include "src/cli/tracing_setup.h"
 #include "tensor_tracer/base/result.h"
+#include "tensor_tracer/base/scoped_fd.h"
 #include "tensor_tracer/checkpoint/manifest.h"
 #include "tensor_tracer/checkpoint/tensor_store.h"
 #include "tensor_tracer/comm/launcher.h"
@@ -38,7 +40,17 @@ struct ResumePoint {
 /// left. Other options that changed become notices. Global rank 0, before MPI starts.
 base::Result<ResumePoint> find_resume_point(const config::TrainConfig& config,
                                             const mesh::MeshShape& shape,
-                                            const data::TextCorpus& corpus);
+                                            const data::TextCorpus& corpus,
+                                            const RunTokenizer& tokenizer);
+
+/// Makes the folder of --save and locks it, because two runs that save in one folder would remove
+/// each other's files. An empty name means that the run has no such folder. Global rank 0.
+base::Status lock_save_folder(const std::string& folder, base::ScopedFd& lock);
+
+/// Refuses a folder of --save with checkpoints of another run, which would be replaced step by
+/// step. `resumed`: null, or the checkpoint that the run resumes from. Global rank 0.
+base::Status refuse_other_run(const config::CheckpointConfig& checkpoint,
+                              const ResumePoint* resumed);
 
 /// Gives every rank the point of rank 0, and opens its files. Error: a rank finds other files than
 /// rank 0 under the same path; the error names the rank and the file, and is the same on all ranks.

@@ -28,14 +28,14 @@ json to_json(const base::Result<RunInputs>& read) {
 }  // namespace
 
 base::Result<RunInputs> read_inputs(const config::TrainConfig& config, const mesh::MeshShape& shape,
-                                    const ResumePoint* resumed) {
+                                    const RunTokenizer& tokenizer, const ResumePoint* resumed) {
   std::optional<ResumedPlan> plan;
   std::optional<ResumedPrograms> programs;
   if (resumed != nullptr) {
     plan = resumed->plan();
     programs = resumed->programs();
   }
-  auto tracing = prepare_tracing(config, shape, plan ? &*plan : nullptr);
+  auto tracing = prepare_tracing(config, shape, tokenizer, plan ? &*plan : nullptr);
   if (!tracing) return tracing.error();
   auto intervention =
       prepare_interventions(config, shape, tracing.value(), programs ? &*programs : nullptr);
@@ -45,7 +45,7 @@ base::Result<RunInputs> read_inputs(const config::TrainConfig& config, const mes
 
 base::Result<RunInputs> share_inputs(base::Result<RunInputs> read,
                                      const config::TrainConfig& config,
-                                     const mesh::MeshShape& shape,
+                                     const mesh::MeshShape& shape, const RunTokenizer& tokenizer,
                                      const comm::ProcessGroup& world) {
   const bool is_root = world.rank() == 0;
   std::string packed;
@@ -60,7 +60,7 @@ base::Result<RunInputs> share_inputs(base::Result<RunInputs> read,
   trace::broadcast_contents(world, contents, 0);
   if (is_root) return read;
   RunInputs received;
-  received.tracing = receive_tracing(config, shape, data::prompt_sets_of(message.at("prompts")),
+  received.tracing = receive_tracing(config, shape, tokenizer, data::prompt_sets_of(message.at("prompts")),
                                      message.at("plan"), std::move(contents));
   received.intervention.context = make_program_context(config, shape, received.tracing);
   return received;

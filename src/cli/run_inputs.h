@@ -20,12 +20,13 @@ struct RunInputs {
 /// Reads and checks all of them. `resumed`: null, or the checkpoint that the run resumes from.
 /// Global rank 0, before MPI starts.
 base::Result<RunInputs> read_inputs(const config::TrainConfig& config, const mesh::MeshShape& shape,
-                                    const ResumePoint* resumed);
+                                    const RunTokenizer& tokenizer, const ResumePoint* resumed);
 
 /// Gives every rank the inputs that rank 0 read, or rank 0's error. The programs follow with
 /// make_engine(). Collective over `world`. `read` of ranks other than 0 is ignored.
 base::Result<RunInputs> share_inputs(base::Result<RunInputs> read,
                                      const config::TrainConfig& config,
-                                     const mesh::MeshShape& shape, const comm::ProcessGroup& world);
+                                     const mesh::MeshShape& shape, const RunTokenizer& tokenizer,
+                                     const comm::ProcessGroup& world);
 
 }  // namespace tt::cli

@@ -61,9 +61,13 @@ void RunLog::say(const std::string& line) const {
   std::fflush(out);
 }
 
-void RunLog::corpus(const data::TextCorpus& corpus, double unigram_entropy) {
-  say(fmt::format("data   {} bytes in {} files; unigram entropy {:.4f} nats per byte",
-                  with_commas(corpus.size()), with_commas(corpus.num_files()), unigram_entropy));
+void RunLog::corpus(const data::TextCorpus& corpus, const data::TokenSource& tokens,
+                    double unigram_entropy) {
+  const bool has_bytes = dynamic_cast<const data::ByteTokens*>(&tokens) != nullptr;
+  const std::string count = has_bytes ? "" : ", " + with_commas(tokens.size()) + " tokens";
+  say(fmt::format("data   {} bytes in {} files{}; unigram entropy {:.4f} nats per {}",
+                  with_commas(corpus.size()), with_commas(corpus.num_files()), count,
+                  unigram_entropy, has_bytes ? "byte" : "token"));
 }
 
 void RunLog::model(std::int64_t num_parameters, const mesh::MeshShape& shape,

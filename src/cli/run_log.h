@@ -23,7 +23,8 @@ class RunLog {
  public:
   /// Prints on global rank 0 only.
   RunLog(const config::TrainConfig& config, const comm::Launch& launch);
-  void corpus(const data::TextCorpus& corpus, double unigram_entropy);
+  void corpus(const data::TextCorpus& corpus, const data::TokenSource& tokens,
+              double unigram_entropy);
   void model(std::int64_t num_parameters, const mesh::MeshShape& shape, const comm::Launch& launch);
   void hub(const link::HubInfo& hub);
   /// `path`: the file of the recording; empty if the run is not recorded.

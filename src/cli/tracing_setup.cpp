@@ -15,9 +15,10 @@ namespace {
 
 constexpr std::size_t kMaxPlanBytes = std::size_t{16} << 20U;
 
-base::Status read_prompt_sets(const config::TrainConfig& config,
+base::Status read_prompt_sets(const config::TrainConfig& config, const RunTokenizer& tokenizer,
                               std::vector<data::PromptSet>& sets) {
-  const data::PromptReader reader{.seq_length = config.model.seq_length,
+  const data::PromptReader reader{.tokenize = tokenizer.for_prompts(),
+                                  .seq_length = config.model.seq_length,
                                   .where = "--monitor-prompts"};
   for (const std::string& path : config.monitor.monitor_prompts) {
     auto set = reader.read_file(path);
@@ -108,9 +109,11 @@ base::Status check_recorded_points(const std::vector<std::string>& names,
 
 base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
                                            const mesh::MeshShape& shape,
+                                           const RunTokenizer& tokenizer,
                                            const ResumedPlan* resumed) {
   TracingSetup setup;
-  if (auto status = read_prompt_sets(config, setup.prompts); !status) return status.error();
+  setup.token_texts = tokenizer.texts;
+  if (auto status = read_prompt_sets(config, tokenizer, setup.prompts); !status) return status.error();
   if (auto status = open_vectors(config, setup.vectors); !status) return status.error();
   setup.context = train::make_plan_context(config, shape, setup.vectors.get(), setup.prompts);
   setup.passes = train::make_other_passes(config);
@@ -130,9 +133,10 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
 }
 
 TracingSetup receive_tracing(const config::TrainConfig& config, const mesh::MeshShape& shape,
-                             std::vector<data::PromptSet> prompts, const nlohmann::json& plan,
+                             const RunTokenizer& tokenizer, std::vector<data::PromptSet> prompts, const nlohmann::json& plan,
                              trace::FileContents contents) {
   TracingSetup setup;
+  setup.token_texts = tokenizer.texts;
   setup.prompts = std::move(prompts);
   setup.context = train::make_plan_context(config, shape, nullptr, setup.prompts);
   setup.passes = train::make_other_passes(config);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/cli/run_tokenizer.h"
 #include "tensor_tracer/config/train_config.h"
 #include "tensor_tracer/data/prompts.h"
 #include "tensor_tracer/mesh/mesh.h"
@@ -25,6 +26,7 @@ struct TracingSetup {
   std::vector<data::PromptSet> prompts;
   std::unique_ptr<trace::VectorLibrary> vectors;  // null: none, or not global rank 0
   trace::PlanContext context;                     // refers to `vectors`
+  std::shared_ptr<const intervene::TokenTexts> token_texts = {};  // of the tokenizer
   trace::OtherPasses passes;
   std::shared_ptr<const trace::Plan> plan;  // null: nothing is traced
   nlohmann::json plan_file;                 // the plan of --tensor-tracer-plan; null: none
@@ -36,12 +38,13 @@ struct TracingSetup {
 /// as in the former run.
 base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
                                            const mesh::MeshShape& shape,
+                                           const RunTokenizer& tokenizer,
                                            const ResumedPlan* resumed);
 
 /// The same setup, made from the data of another rank: its prompts, its plan (null: none), and the
 /// contents of the files that the plan names.
 TracingSetup receive_tracing(const config::TrainConfig& config, const mesh::MeshShape& shape,
-                             std::vector<data::PromptSet> prompts, const nlohmann::json& plan,
+                             const RunTokenizer& tokenizer, std::vector<data::PromptSet> prompts, const nlohmann::json& plan,
                              trace::FileContents contents);
 
 /// Adds "points", "program_places", "plan", "prompt_sets" and "vectors" of docs/protocol.md, "The

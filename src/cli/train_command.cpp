@@ -1,14 +1,13 @@
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <malloc.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -27,9 +26,9 @@
 #include "src/cli/run_excess.h"
 #include "src/cli/run_inputs.h"
 #include "src/cli/run_log.h"
+#include "src/cli/run_tokenizer.h"
 #include "src/cli/stop_signals.h"
 #include "tensor_tracer/base/overloaded.h"
-#include "tensor_tracer/base/run_dir_lock.h"
 #include "tensor_tracer/base/scoped_fd.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/control/hub_session.h"
@@ -62,6 +61,8 @@ struct TrainSetup {
   comm::Launch launch;
   mesh::MeshShape shape;
   data::TextCorpus corpus;
+  RunTokenizer tokenizer = {};
+  std::unique_ptr<const data::TokenSource> tokens = {};  // of the corpus
   RunInputs inputs = {};
   nlohmann::json given = {};                // options as the user wrote them
   std::string excess = {};                  // a hint if all runs together are large
@@ -77,22 +78,22 @@ struct TrainSetup {
 // The order of the sequences is held in memory, 16 bytes for each sequence.
 constexpr std::int64_t kMaxSequences = std::int64_t{1} << 27;
 
-base::Status check_data_size(const config::TrainConfig& config, const data::TextCorpus& corpus) {
-  const std::int64_t sequences = corpus.size() / config.model.seq_length;
+base::Status check_data_size(const config::TrainConfig& config, const data::TokenSource& tokens) {
+  const std::int64_t sequences = tokens.size() / config.model.seq_length;
   if (sequences > kMaxSequences) {
     return base::Error{
         "invalid_argument",
-        fmt::format("{} bytes make {} sequences of {} tokens, more than {}", corpus.size(),
+        fmt::format("{} tokens make {} sequences of {} tokens, more than {}", tokens.size(),
                     sequences, config.model.seq_length, kMaxSequences),
         "--data-path", "give less text or a larger --seq-length"};
   }
-  const data::SampleOrder order(corpus.size(), config.model.seq_length,
+  const data::SampleOrder order(tokens.size(), config.model.seq_length,
                                 config::parse_split(config.data.split).value().second, 0);
   if (order.num_train() > 0 && order.num_valid() > 0) return {};
   return base::Error{
       "invalid_argument",
-      fmt::format("{} bytes make {} training and {} validation sequences of {} tokens",
-                  corpus.size(), order.num_train(), order.num_valid(), config.model.seq_length),
+      fmt::format("{} tokens make {} training and {} validation sequences of {} tokens",
+                  tokens.size(), order.num_train(), order.num_valid(), config.model.seq_length),
       "--data-path", "give more text, a smaller --seq-length or another --split"};
 }
 
@@ -109,23 +110,7 @@ base::Result<TrainSetup> prepare(config::TrainConfig config, const comm::Launch&
   if (!shape) return shape.error();
   auto corpus = data::TextCorpus::open(config.data.data_path, config.data.data_exclude);
   if (!corpus) return corpus.error();
-  if (auto status = check_data_size(config, corpus.value()); !status) return status.error();
   return TrainSetup{std::move(config), launch, shape.value(), std::move(corpus).value()};
-}
-
-// Two runs that save in one folder would remove each other's files.
-base::Status lock_save_folder(const std::string& folder, base::ScopedFd& lock) {
-  if (folder.empty()) return {};
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error || ::access(folder.c_str(), W_OK) != 0) {
-    return base::invalid_argument(
-        "--save", "\"" + folder + "\" is not a folder that can be written", "give another");
-  }
-  auto locked = base::lock_file(folder + "/checkpoints.lock", "--save");
-  if (!locked) return locked.error();
-  lock = std::move(locked).value();
-  return {};
 }
 
 int threads_per_rank(const TrainSetup& run) {
@@ -145,7 +130,7 @@ nlohmann::json run_facts(const TrainSetup& run, const control::HubSession* hub, 
   facts["micro_batch_size"] = run.config.micro_batch_size;
   facts["global_batch_size"] = run.config.global_batch(run.shape.data);
   facts["train_iters"] = run.config.train_iters;
-  facts["tokenizer"] = {{"kind", "byte"}};
+  facts["tokenizer"] = run.tokenizer.facts();
   facts["unigram_entropy"] = entropy;
   facts["configuration"] = run.given;
   if (run.resumed) facts["parent"] = run.resumed->parent();
@@ -228,7 +213,8 @@ void report_end(control::HubSession* hub, RunLog& log) {
 train::TrainerParts parts_of(const TrainSetup& run, const comm::World& world) {
   train::TrainerParts parts;
   parts.groups = train::make_groups(world.group(), run.shape);
-  parts.corpus = &run.corpus;
+  parts.tokens = run.tokens.get();
+  parts.tokenize = run.tokenizer.for_prompts();
   parts.plan = run.inputs.tracing.plan;
   parts.plan_context = run.inputs.tracing.context;
   parts.prompts = run.inputs.tracing.prompts;
@@ -243,8 +229,8 @@ void train(TrainSetup& run, const comm::World& world, control::HubSession* hub, 
   if (is_first) {
     parts.on_step = [&log](const train::StepReport& report) { log.step(report); };
     parts.is_told_to_stop = [&signals] { return signals.received() != 0; };
-    entropy = run.corpus.unigram_entropy();
-    log.corpus(run.corpus, entropy);
+    entropy = run.tokens->unigram_entropy();
+    log.corpus(run.corpus, *run.tokens, entropy);
     log.model(model::num_parameters(run.config.model), run.shape, run.launch);
   }
   const std::int64_t first_step = run.resumed ? run.resumed->manifest.step + 1 : 1;
@@ -304,13 +290,29 @@ base::Status open_weights(TrainSetup& run, const comm::ProcessGroup& world) {
   return {};
 }
 
+// Rank 0 has the ids of the text. Collective.
+void share_tokens(TrainSetup& run, const comm::ProcessGroup& world) {
+  if (run.tokenizer.hash.empty()) {
+    run.tokens = std::make_unique<data::ByteTokens>(run.corpus);
+    return;
+  }
+  const auto* const own = dynamic_cast<const data::IdTokens*>(run.tokens.get());
+  at::Tensor size = at::full({1}, own != nullptr ? own->size() : 0, at::kLong);
+  world.broadcast(size, 0);
+  at::Tensor ids = own != nullptr ? own->ids() : at::empty({size.item<std::int64_t>()}, at::kInt);
+  world.broadcast(ids, 0);
+  run.tokens = std::make_unique<data::IdTokens>(std::move(ids));
+}
+
 // Compares the options, then gives every rank the inputs that rank 0 read. Collective.
 base::Status agree(TrainSetup& run, base::Result<RunInputs> read, const comm::ProcessGroup& world) {
   share_hf_model(run.model_folder, run.config.model, world);
+  share_tokenizer(run.tokenizer, run.config, world);
   if (auto status = check_agreement(run.config, run.corpus, world); !status) return status;
-  auto inputs = share_inputs(std::move(read), run.config, run.shape, world);
+  auto inputs = share_inputs(std::move(read), run.config, run.shape, run.tokenizer, world);
   if (!inputs) return inputs.error();
   run.inputs = std::move(inputs).value();
+  share_tokens(run, world);
   if (auto status = check_shared_folder(run.config.checkpoint.save, world); !status) return status;
   if (run.config.checkpoint.load.empty()) return open_weights(run, world);
   if (!run.resumed) run.resumed.emplace();
@@ -381,41 +383,34 @@ std::optional<control::HubSession> start_hub(const config::TrainConfig& config,
   return std::nullopt;
 }
 
-// Checkpoints of another run would be replaced step by step.
-base::Status refuse_other_run(const config::CheckpointConfig& checkpoint,
-                              const std::optional<ResumePoint>& resumed) {
-  if (checkpoint.save.empty()) return {};
-  const auto found = checkpoint::find_checkpoints(checkpoint.save);
-  if (found.empty()) return {};
-  std::error_code error;
-  const auto same = [&](const std::filesystem::path& a, const std::filesystem::path& b) {
-    return std::filesystem::equivalent(a, b, error);
-  };
-  if (same(found.front(), checkpoint.save)) {
-    return base::invalid_argument("--save", "\"" + checkpoint.save + "\" is one checkpoint",
-                                  "give the folder above it");
+// On rank 0. Other ranks get the ids of a tokenizer from it.
+base::Status make_tokens(TrainSetup& run) {
+  const RunTokenizer& tokenizer = run.tokenizer;
+  if (tokenizer.file == nullptr) {
+    run.tokens = std::make_unique<data::ByteTokens>(run.corpus);
+  } else {
+    run.tokens = std::make_unique<data::IdTokens>(
+        data::tokenize(run.corpus, *tokenizer.file, tokenizer.end_of_text));
   }
-  for (const std::string& path : found)
-    if (resumed && same(path, resumed->path)) return {};
-  return base::invalid_argument(
-      "--save", "\"" + checkpoint.save + "\" holds checkpoints of another run",
-      "resume from it with --load " + checkpoint.save + ", or give another folder");
+  return check_data_size(run.config, *run.tokens);
 }
 
 // The inputs that only rank 0 reads. A resumed run has the name of the run before.
 base::Result<RunInputs> read_first(TrainSetup& run) {
   const config::CheckpointConfig& checkpoint = run.config.checkpoint;
+  if (auto status = make_tokens(run); !status) return status.error();
   if (!checkpoint.load.empty()) {
-    auto found = find_resume_point(run.config, run.shape, run.corpus);
+    auto found = find_resume_point(run.config, run.shape, run.corpus, run.tokenizer);
     if (!found) return found.error();
     run.resumed = std::move(found).value();
     if (run.config.run_name.empty()) run.config.run_name = run.resumed->parent().value("name", "");
   }
-  if (auto status = refuse_other_run(checkpoint, run.resumed); !status) return status.error();
+  const ResumePoint* const resumed = run.resumed ? &*run.resumed : nullptr;
+  if (auto status = refuse_other_run(checkpoint, resumed); !status) return status.error();
   auto saved = prepare_hf_save(run.config, run.model_folder);
   if (!saved) return saved.error();
   run.saved_config = std::move(saved).value();
-  auto read = read_inputs(run.config, run.shape, run.resumed ? &*run.resumed : nullptr);
+  auto read = read_inputs(run.config, run.shape, run.tokenizer, resumed);
   if (!read) return read;
   if (auto status = lock_save_folder(checkpoint.save, run.save_lock); !status)
     return status.error();
@@ -448,9 +443,13 @@ int run_train(int argc, const char* const* argv) {
   base::Result<hf::ModelFolder> model = hf::ModelFolder{};
   if (is_first) model = read_hf_model(config, given);
   if (!model) return refuse(model.error(), rank);
+  base::Result<RunTokenizer> tokenizer = RunTokenizer{};
+  if (is_first) tokenizer = read_tokenizer(config, given);
+  if (!tokenizer) return refuse(tokenizer.error(), rank);
   auto run = prepare(std::move(config), launch.value());
   if (!run) return refuse(run.error(), rank);
   run.value().model_folder = std::move(model).value();
+  run.value().tokenizer = std::move(tokenizer).value();
   run.value().given = std::move(given);
   for (const char* secret : config::kPrivateOptions) run.value().given.erase(secret);
   if (const std::string& folder = run.value().config.checkpoint.save; !folder.empty())

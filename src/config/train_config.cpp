@@ -27,6 +27,14 @@ base::Status check_heads(const ModelConfig& model) {
                            model.query_groups());
 }
 
+base::Status check_vocabulary(const TrainConfig& config) {
+  const bool has_bytes = config.data.tokenizer.empty() || config.data.tokenizer == "byte";
+  if (!has_bytes || config.model.vocab_size >= 256) return {};
+  return base::invalid_argument("--vocab-size",
+                                std::to_string(config.model.vocab_size) +
+                                    " is less than the 256 tokens of the byte tokenizer");
+}
+
 base::Status check_positions(const ModelConfig& model) {
   if (model.position_embedding_type == "learned_absolute" &&
       model.max_positions() < model.seq_length) {
@@ -120,6 +128,7 @@ base::Status check_unseen_options(TrainConfig config) {
   auto status = check(train_options(config));
   if (status) status = check_heads(config.model);
   if (status) status = check_positions(config.model);
+  if (status) status = check_vocabulary(config);
   if (status) status = check_schedule(config.optimizer);
   if (status) status = check_dtype(config);
   if (status) status = check_export(config);

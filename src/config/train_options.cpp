@@ -17,10 +17,7 @@ Options model_options(ModelConfig& model) {
         "size of a head; 0: --hidden-size / --num-attention-heads", not_negative()},
        {"--seq-length", &model.seq_length, "tokens per sequence", positive()},
        {"--vocab-size", &model.vocab_size,
-        "rows of the embedding; each token is a byte of the text",
-        number(
-            "is less than the 256 tokens of the byte tokenizer",
-            [](double size) { return size >= 256; })},
+        "rows of the embedding; by default as many as the tokenizer has ids", positive()},
        {"--normalization", &model.normalization, "LayerNorm or RMSNorm",
         one_of({"LayerNorm", "RMSNorm"})},
        {"--norm-epsilon", &model.norm_epsilon, "epsilon of the normalization", positive()},
@@ -111,7 +108,13 @@ Options data_options(DataConfig& data) {
                            [](const std::string& list) { return parse_split(list).has_value(); });
   return joined({{{"--data-path", &data.data_path, "text files or folders"},
                   {"--data-exclude", Commas{&data.data_exclude},
-                   "names of folders to leave out, separated by commas"}},
+                   "names of folders to leave out, separated by commas"},
+                  {"--tokenizer",
+                   &data.tokenizer,
+                   "tokenizer.json, its folder, or byte: each byte is a token; default: that of "
+                   "--hf-model if it has one, else byte",
+                   {},
+                   Agreement::kPresence}},
                  fixed(agreed({{"--split", &data.split,
                                 "per cent of the text for training and for validation", split}}))});
 }

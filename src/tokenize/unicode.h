@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "tensor_tracer/tokenize/utf8.h"
+
 /// UTF-8 and properties of characters. Thread: any.
 namespace tt::tokenize {
 
@@ -22,10 +24,6 @@ Character last_character(std::string_view text);
 
 /// The offset of the first byte that is not UTF-8.
 std::optional<std::size_t> find_invalid_byte(std::string_view text);
-
-/// Each broken sequence of bytes becomes U+FFFD: the maximal subparts of chapter 3.9 of the Unicode
-/// standard, as Rust's String::from_utf8_lossy replaces them.
-std::string replace_invalid(std::string_view bytes);
 
 /// Normalization form C. REQUIRES: UTF-8.
 std::string to_nfc(std::string_view text);

@@ -38,10 +38,10 @@ std::vector<at::Tensor> values_of(const std::vector<nn::Parameter>& parameters) 
 Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
     : config_(config),
       parts_(std::move(parts)),
-      order_(parts_.corpus->size(), config.model.seq_length,
+      order_(parts_.tokens->size(), config.model.seq_length,
              config::parse_split(config.data.split).value().second,
              static_cast<std::uint64_t>(config.seed)),
-      batches_(*parts_.corpus, order_, config.model.seq_length),
+      batches_(*parts_.tokens, order_, config.model.seq_length),
       model_(build_context(config, parts_), config.model, config.micro_batch_size),
       parameters_(model_.parameters()),
       gradients_(parameters_, parts_.groups.tensor, parts_.groups.data),
@@ -74,7 +74,8 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
                                              {parts_.run_id, parts_.groups.coordinates},
                                              parts_.plan_context},
                                             params, contents, done);
-               }},
+               },
+           .tokenize = parts_.tokenize},
           parts_.is_told_to_stop, saving()) {
   load();
   if (!config.checkpoint.save.empty()) {

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "tensor_tracer/data/sample_order.h"
-#include "tensor_tracer/data/text_corpus.h"
+#include "tensor_tracer/data/token_source.h"
 
 namespace tt::data {
 
@@ -21,8 +21,8 @@ struct Batch {
 /// number (N-1) * global_batch + r of the order. Thread: one.
 class Batches {
  public:
-  /// Does not own its arguments: corpus and order outlive the object.
-  Batches(const TextCorpus& corpus, SampleOrder& order, std::int64_t seq_length);
+  /// Does not own its arguments: tokens and order outlive the object.
+  Batches(const TokenSource& tokens, SampleOrder& order, std::int64_t seq_length);
 
   /// Rows [first_row, first_row + rows) of training step `step`, from 1.
   Batch train(std::int64_t step, std::int64_t global_batch, std::int64_t first_row,
@@ -35,7 +35,7 @@ class Batches {
   using SampleOf = std::function<std::int64_t(std::int64_t row)>;
   Batch read(std::int64_t first_row, std::int64_t rows, const SampleOf& sample_of) const;
 
-  const TextCorpus& corpus_;
+  const TokenSource& tokens_;
   SampleOrder& order_;
   const std::int64_t seq_length_;
 };

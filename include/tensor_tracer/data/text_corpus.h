@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tensor_tracer/base/result.h"
@@ -10,8 +11,7 @@
 
 namespace tt::data {
 
-/// The bytes of many text files, concatenated in the order of their sorted paths. Each byte is one
-/// token. Large files are mapped; small files are read into memory. Immutable. Thread: any.
+/// The bytes of many text files, concatenated in the order of their sorted paths. Large files are mapped; small files are read into memory. Immutable. Thread: any.
 class TextCorpus {
  public:
   /// `paths` are files, or folders that are searched recursively. Symbolic links are not followed.
@@ -22,6 +22,10 @@ class TextCorpus {
                                        const std::vector<std::string>& exclude);
   std::int64_t size() const { return begin_.back(); }
   std::int64_t num_files() const { return static_cast<std::int64_t>(files_.size()); }
+  /// The bytes of file `number`, from 0.
+  std::string_view file(std::int64_t number) const {
+    return *files_[static_cast<std::size_t>(number)];
+  }
   /// Copies bytes [begin, begin + out.size()). REQUIRES: these bytes lie inside the corpus.
   void read(std::int64_t begin, std::span<std::uint8_t> out) const;
   /// Names the corpus: its size, its number of files, and a hash of 1,024 samples of 64 bytes.

@@ -13,6 +13,7 @@
 #include "tensor_tracer/control/run_control.h"
 #include "tensor_tracer/data/batches.h"
 #include "tensor_tracer/data/prompts.h"
+#include "tensor_tracer/data/token_source.h"
 #include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/optim/adamw.h"
 #include "tensor_tracer/trace/intervention_hooks.h"
@@ -60,7 +61,8 @@ struct HfFolder {
 /// control_source and sink are null if there is no hub or this rank has no connection to it.
 struct TrainerParts {
   Groups groups;
-  const data::TextCorpus* corpus = nullptr;
+  const data::TokenSource* tokens = nullptr;      // the training text
+  data::Tokenizer tokenize = data::bytes_of;      // for prompts from viewers; global rank 0
   trace::ControlSource* control_source = nullptr;  // global rank 0
   trace::TraceSink* sink = nullptr;                // leaders
   std::uint64_t run_id = 0;

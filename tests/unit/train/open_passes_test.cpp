@@ -126,9 +126,9 @@ class Rank {
       : config_(config),
         groups_(make_groups(world, {.tensor = world.size()})),
         plan_context_(make_plan_context(config, groups_.shape, nullptr, {})),
-        order_(corpus().size(), config.model.seq_length,
+        order_(tokens().size(), config.model.seq_length,
                config::parse_split(config.data.split).value().second, 1),
-        batches_(corpus(), order_, config.model.seq_length),
+        batches_(tokens(), order_, config.model.seq_length),
         gpt_({groups_.tensor, 1, at::kFloat, at::kFloat}, config.model, 2),
         collector_(left),
         left_(left),
@@ -166,9 +166,10 @@ class Rank {
   }
 
  private:
-  static const data::TextCorpus& corpus() {
+  static const data::TokenSource& tokens() {
     static const data::TextCorpus corpus = make_corpus();
-    return corpus;
+    static const data::ByteTokens tokens(corpus);
+    return tokens;
   }
   intervene::Context intervention_context() const {
     intervene::Context context;

@@ -75,6 +75,7 @@ std::vector<Script::Record> records_of(const std::string& message) {
 std::vector<RankResult> train(const config::TrainConfig& config, mesh::MeshShape shape,
                               Script* script, const Customise& customise) {
   static const data::TextCorpus corpus = make_corpus();
+  static const data::ByteTokens tokens(corpus);
   EXPECT_TRUE(config::check_unseen(config, shape.world_size()).ok());
   std::vector<RankResult> results(static_cast<std::size_t>(shape.world_size()));
   comm::run_local(shape.world_size(), [&](const comm::ProcessGroup& world) {
@@ -82,7 +83,7 @@ std::vector<RankResult> train(const config::TrainConfig& config, mesh::MeshShape
     RankResult& result = results[static_cast<std::size_t>(world.rank())];
     TrainerParts parts;
     parts.groups = make_groups(world, shape);
-    parts.corpus = &corpus;
+    parts.tokens = &tokens;
     parts.plan_context = make_plan_context(config, shape, nullptr, {});
     if (world.rank() == 0) {
       parts.control_source = script;
