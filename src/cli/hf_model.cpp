@@ -7,10 +7,13 @@
 #include <map>
 #include <set>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "src/cli/shared_store.h"
+#include "tensor_tracer/base/check.h"
 #include "tensor_tracer/comm/collectives.h"
+#include "tensor_tracer/hf/adapter.h"
 #include "tensor_tracer/model/gpt.h"
 
 namespace tt::cli {
@@ -21,11 +24,13 @@ using config::ModelConfig;
 using nlohmann::json;
 using Shape = std::vector<std::int64_t>;
 
+constexpr const char* kAdapterFile = "adapter_model.safetensors";
+
 // The values of the model's options, by flag.
 std::map<std::string, json> model_values(config::TrainConfig& config) {
   std::map<std::string, json> values;
   for (const config::Option& option : config::train_options(config))
-    if (option.group == "Model") values[option.flag] = config::value_of(option);
+    if (option.group == "Model" || option.group == "Fine-tuning") values[option.flag] = config::value_of(option);
   return values;
 }
 
@@ -38,16 +43,17 @@ std::string name_in(const TensorStore& store, const std::string& name, const std
 }
 
 base::Status check_shape(const TensorStore& store, const std::string& name, Shape expected,
-                         bool is_transposed) {
+                         bool is_transposed, const char* flag) {
   if (is_transposed) std::ranges::reverse(expected);
   const auto found = store.shape_of(name);
   if (found == expected) return {};
   if (!found) {
-    return base::Error{"not_found", "has no tensor " + name + ", which config.json needs",
-                       "--hf-model", "give all files of one model"};
+    return base::Error{"not_found", "has no tensor " + name + ", which its configuration needs",
+                       flag, "give all files of one model"};
   }
-  return base::invalid_argument("--hf-model",
-                                fmt::format("{} has the shape {}, and config.json needs {}", name,
+  return base::invalid_argument(flag,
+                                fmt::format("{} has the shape {}, and its configuration needs {}",
+                                            name,
                                             json(*found).dump(), json(expected).dump()),
                                 "give the files of one model");
 }
@@ -59,7 +65,8 @@ base::Status define(TensorStore& store, const nn::Parameter& parameter, hf::Sour
     source.tensors[i] = name_in(store, source.tensors[i], prefix);
     Shape shape = parameter.full_shape;
     if (!source.sizes.empty()) shape.front() = source.sizes[i];
-    auto status = check_shape(store, source.tensors[i], std::move(shape), source.transposed);
+    auto status = check_shape(store, source.tensors[i], std::move(shape), source.transposed,
+                              "--hf-model");
     if (!status) return status;
     used.insert(source.tensors[i]);
   }
@@ -72,68 +79,159 @@ std::string notice_of(const std::vector<std::string>& unused) {
                      unused.size(), unused.front());
 }
 
-}  // namespace
-
-base::Result<hf::ModelFolder> read_hf_model(config::TrainConfig& config, const json& given) {
-  if (config.checkpoint.hf_model.empty()) return hf::ModelFolder{};
-  auto folder = hf::read_model_folder(config.checkpoint.hf_model);
-  if (!folder) return folder;
-  const auto before = model_values(config);
-  if (auto status = hf::apply_config(folder.value().config, config.model); !status)
-    return status.error();
-  for (const auto& [flag, value] : model_values(config)) {
-    if (!given.contains(flag.substr(2)) || value == before.at(flag)) continue;
-    return base::invalid_argument(
-        flag,
-        fmt::format("is {}, and the model of --hf-model has {}", config::text_of(before.at(flag)),
-                    config::text_of(value)),
-        "leave it out");
-  }
-  return folder;
-}
-
-void share_hf_model(hf::ModelFolder& folder, ModelConfig& model, const comm::ProcessGroup& world) {
-  std::string packed;
-  if (world.rank() == 0) json::to_msgpack(folder.config, packed);
-  comm::broadcast_text(world, packed, 0);
-  if (world.rank() == 0) return;
-  folder.config = json::from_msgpack(packed);
-  // Rank 0 has checked it.
-  if (!folder.config.is_null()) static_cast<void>(hf::apply_config(folder.config, model));
-}
-
-base::Result<HfWeights> open_hf_weights(hf::ModelFolder& folder, const ModelConfig& model,
-                                        const comm::ProcessGroup& world) {
-  auto opened = open_shared_store(folder.path, folder.files, world);
-  if (!opened) return opened.error();
-  TensorStore& store = *opened.value();
+// Adds a tensor for each parameter but those of adapters. Returns the notice.
+base::Result<std::string> define_weights(TensorStore& store, const json& config,
+                                         const ModelConfig& model, const model::Gpt& whole) {
   const std::vector<std::string> names = store.names();
-  const std::string prefix = hf::prefix_of(folder.config);
   std::set<std::string> used;
-  const model::Gpt whole = model::describe_model(model, 1);
   for (const nn::Parameter& parameter : whole.parameters()) {
-    auto status = define(store, parameter, hf::source_of(folder.config, model, parameter.name),
-                         prefix, used);
+    if (nn::is_adapter(parameter.name)) continue;
+    auto status = define(store, parameter, hf::source_of(config, model, parameter.name),
+                         hf::prefix_of(config), used);
     if (!status) return status.error();
   }
   std::vector<std::string> unused;
   for (const std::string& name : names)
-    if (!used.contains(name) && !hf::is_needless(folder.config, name)) unused.push_back(name);
-  return HfWeights{std::move(opened).value(), notice_of(unused)};
+    if (!used.contains(name) && !hf::is_needless(config, name)) unused.push_back(name);
+  return notice_of(unused);
 }
 
-base::Result<json> prepare_hf_save(const config::TrainConfig& config, const hf::ModelFolder& from) {
-  const std::string& path = config.checkpoint.save_hf;
-  if (path.empty()) return json();
-  std::error_code error;
-  // A resumed run replaces the model that it wrote before.
-  const bool is_own = !config.checkpoint.load.empty() &&
-                      std::filesystem::exists(path + "/config.json", error);
-  if (std::filesystem::exists(path, error) && !std::filesystem::is_empty(path, error) && !is_own) {
-    return base::invalid_argument("--save-hf", "\"" + path + "\" is not empty",
-                                  "give a new folder");
+base::Status define_adapters(TensorStore& store, const json& config, const ModelConfig& model,
+                             const model::Gpt& whole) {
+  for (const nn::LowRank& adapter : whole.adapters()) {
+    const auto module = hf::adapter_module(config, model, adapter.layer(), adapter.target());
+    TT_CHECK(module.has_value(), "a target without a module was not refused");
+    for (const auto& [parameter, matrix] :
+         {std::pair{adapter.a(), "lora_A"}, std::pair{adapter.b(), "lora_B"}}) {
+      const std::string name = hf::adapter_tensor(*module, matrix);
+      auto status = check_shape(store, name, parameter.full_shape, false, "--load-adapter");
+      if (status) status = store.define(parameter.name, {{name}});
+      if (!status) return status;
+    }
   }
-  return from.config.is_null() ? hf::make_config(config.model) : from.config;
+  return {};
+}
+
+base::Status read_adapter(config::TrainConfig& config, ModelSource& source) {
+  const std::string& path = config.checkpoint.load_adapter;
+  if (path.empty()) return {};
+  if (source.folder.config.is_null())
+    return base::invalid_argument("--load-adapter", "adapters belong to a model", "add --hf-model");
+  auto read = hf::read_json_file(path + "/adapter_config.json", hf::kMaxConfigBytes);
+  if (!read) return read.error();
+  source.adapter = std::move(read).value();
+  source.adapter_folder = path;
+  return hf::apply_adapter_config(source.adapter, source.folder.config, config.model);
+}
+
+// `replaceable`: a file of folders that may be replaced; empty: none may.
+base::Status refuse_full_folder(const std::string& flag, const std::string& path,
+                                const std::string& replaceable) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (path.empty() || !fs::exists(path, error) || fs::is_empty(path, error)) return {};
+  if (!replaceable.empty() && fs::exists(fs::path(path) / replaceable, error)) return {};
+  return base::invalid_argument(flag, "\"" + path + "\" is not empty", "give a new folder");
+}
+
+}  // namespace
+
+base::Result<ModelSource> read_hf_model(config::TrainConfig& config, const json& given) {
+  ModelSource source;
+  const config::CheckpointConfig& files = config.checkpoint;
+  const auto before = model_values(config);
+  if (!files.hf_model.empty()) {
+    auto folder = hf::read_model_folder(files.hf_model);
+    if (!folder) return folder.error();
+    source.folder = std::move(folder).value();
+    if (auto status = hf::apply_config(source.folder.config, config.model); !status)
+      return status.error();
+  }
+  if (auto status = read_adapter(config, source); !status) return status.error();
+  for (const auto& [flag, value] : model_values(config)) {
+    if (!given.contains(flag.substr(2)) || value == before.at(flag)) continue;
+    return base::invalid_argument(
+        flag,
+        fmt::format("is {}, and the folder to begin from has {}",
+                    config::text_of(before.at(flag)), config::text_of(value)),
+        "leave it out");
+  }
+  return source;
+}
+
+void share_hf_model(ModelSource& source, ModelConfig& model, const comm::ProcessGroup& world) {
+  std::string packed;
+  if (world.rank() == 0) json::to_msgpack(json{source.folder.config, source.adapter}, packed);
+  comm::broadcast_text(world, packed, 0);
+  if (world.rank() == 0) return;
+  const json shared = json::from_msgpack(packed);
+  source.folder.config = shared.at(0);
+  source.adapter = shared.at(1);
+  // Rank 0 has checked them.
+  if (!source.folder.config.is_null())
+    static_cast<void>(hf::apply_config(source.folder.config, model));
+  if (!source.adapter.is_null())
+    static_cast<void>(hf::apply_adapter_config(source.adapter, source.folder.config, model));
+}
+
+base::Result<HfWeights> open_hf_weights(ModelSource& source, const ModelConfig& model,
+                                        const comm::ProcessGroup& world) {
+  HfWeights opened;
+  const model::Gpt whole = model::describe_model(model, 1);
+  if (!source.folder.config.is_null()) {
+    auto store = open_shared_store(source.folder.path, source.folder.files, world);
+    if (!store) return store.error();
+    auto notice = define_weights(*store.value(), source.folder.config, model, whole);
+    if (!notice) return notice.error();
+    opened.notice = std::move(notice).value();
+    opened.weights = std::move(store).value();
+  }
+  if (!source.adapter.is_null()) {
+    auto store = open_shared_store(source.adapter_folder, {kAdapterFile}, world);
+    if (!store) return store.error();
+    if (auto status = define_adapters(*store.value(), source.folder.config, model, whole); !status)
+      return status.error();
+    opened.adapters = std::move(store).value();
+  }
+  return opened;
+}
+
+void share_saves(SavedModels& saves, const comm::ProcessGroup& world) {
+  std::string packed;
+  if (world.rank() == 0) {
+    json::to_msgpack(
+        json{saves.model.path, saves.model.config, saves.adapters.path, saves.adapters.model_config},
+        packed);
+  }
+  comm::broadcast_text(world, packed, 0);
+  if (world.rank() == 0) return;
+  const json shared = json::from_msgpack(packed);
+  saves.model = {shared.at(0), shared.at(1), ""};
+  saves.adapters = {shared.at(2), shared.at(3), {}};
+}
+
+base::Result<SavedModels> prepare_saves(const config::TrainConfig& config,
+                                        const ModelSource& source) {
+  const config::CheckpointConfig& files = config.checkpoint;
+  const bool resumes = !files.load.empty();
+  for (const auto& [flag, path, file] :
+       {std::tuple{"--save-hf", files.save_hf, "config.json"},
+        std::tuple{"--save-adapter", files.save_adapter, "adapter_config.json"}})
+    if (auto status = refuse_full_folder(flag, path, resumes ? file : ""); !status)
+      return status.error();
+  SavedModels saved;
+  if (files.save_hf.empty() && files.save_adapter.empty()) return saved;
+  base::Result<json> made = source.folder.config;
+  if (source.folder.config.is_null()) made = hf::make_config(config.model);
+  if (!made) return made.error();
+  saved.model = {files.save_hf, made.value(), source.folder.path};
+  if (files.save_adapter.empty()) return saved;
+  if (config.model.lora_rank == 0)
+    return base::invalid_argument("--save-adapter", "the run has no adapters", "add --lora-rank 8");
+  auto adapter = hf::make_adapter_config(made.value(), config.model, source.folder.path);
+  if (!adapter) return adapter.error();
+  saved.adapters = {files.save_adapter, made.value(), std::move(adapter).value()};
+  return saved;
 }
 
 }  // namespace tt::cli

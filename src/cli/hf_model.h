@@ -10,35 +10,52 @@
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/config/train_config.h"
 #include "tensor_tracer/hf/model.h"
+#include "tensor_tracer/train/trainer.h"
 
 namespace tt::cli {
 
-/// Reads the folder of --hf-model, and sets the options of the model by its config.json. `given`:
-/// the options as the user wrote them, by name. Error: that of the folder, or a given option that
-/// contradicts config.json. Global rank 0.
-base::Result<hf::ModelFolder> read_hf_model(config::TrainConfig& config,
-                                            const nlohmann::json& given);
+/// What a run begins from. On ranks other than 0 only the configurations.
+struct ModelSource {
+  hf::ModelFolder folder;          // of --hf-model; without config: a new model
+  nlohmann::json adapter = {};     // adapter_config.json of --load-adapter; null: none
+  std::string adapter_folder = {};
+};
 
-/// Gives every rank the config.json that rank 0 read, and sets the options of the model by it.
-/// Nothing happens if rank 0 read none. Collective over `world`.
-void share_hf_model(hf::ModelFolder& folder, config::ModelConfig& model,
+/// Reads the folders of --hf-model and --load-adapter, and sets the options of the model by their
+/// configurations. `given`: the options as the user wrote them, by name. Error: that of a folder, or
+/// a given option that contradicts it. Global rank 0.
+base::Result<ModelSource> read_hf_model(config::TrainConfig& config, const nlohmann::json& given);
+
+/// Gives every rank the configurations that rank 0 read, and sets the options of the model by them.
+/// Collective over `world`.
+void share_hf_model(ModelSource& source, config::ModelConfig& model,
                     const comm::ProcessGroup& world);
 
-/// The weights of the folder, with a tensor for each parameter of the model, and a notice on
+/// The tensors of the folders, with a tensor for each parameter of the model, and a notice on
 /// tensors that are not used.
 struct HfWeights {
-  std::shared_ptr<const checkpoint::TensorStore> store;
+  std::shared_ptr<const checkpoint::TensorStore> weights, adapters;  // null: none
   std::string notice;  // empty: none
 };
 
 /// Opens the files on every rank. Error: a rank sees other files, or a tensor is missing or has
 /// another shape than config.json says; the same on all ranks. Collective over `world`.
-base::Result<HfWeights> open_hf_weights(hf::ModelFolder& folder, const config::ModelConfig& model,
+base::Result<HfWeights> open_hf_weights(ModelSource& source, const config::ModelConfig& model,
                                         const comm::ProcessGroup& world);
 
-/// The config.json of --save-hf: that of the model that the run began from, or a new one. Error: no
-/// family has the model, or the folder is not empty; a resumed run may replace a model there.
-base::Result<nlohmann::json> prepare_hf_save(const config::TrainConfig& config,
-                                             const hf::ModelFolder& from);
+/// The folders that a run writes at its end.
+struct SavedModels {
+  train::HfFolder model;
+  train::AdapterFolder adapters;
+};
+
+/// Their configurations: those of the model that the run began from, or new ones. Error: no family
+/// has the model or the adapters, or a folder is not empty; a resumed run may replace a model there.
+/// Global rank 0.
+base::Result<SavedModels> prepare_saves(const config::TrainConfig& config,
+                                        const ModelSource& source);
+
+/// Gives every rank the paths and the configuration of the model. Collective over `world`.
+void share_saves(SavedModels& saves, const comm::ProcessGroup& world);
 
 }  // namespace tt::cli

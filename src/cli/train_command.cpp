@@ -70,9 +70,9 @@ struct TrainSetup {
   base::ScopedFd save_lock = {};            // on rank 0: of the folder of checkpoints
   std::optional<ResumePoint> resumed = {};  // unset: a new run
   std::shared_ptr<const checkpoint::TensorStore> state = {};  // of `resumed`
-  hf::ModelFolder model_folder = {};                          // of --hf-model
-  HfWeights weights = {};                                     // of a new run from `model_folder`
-  nlohmann::json saved_config = {};                           // of --save-hf, on rank 0
+  ModelSource source = {};                                    // of a new run
+  HfWeights weights = {};                                     // of `source`
+  SavedModels saves = {};                                     // at the end
 };
 
 // The order of the sequences is held in memory, 16 bytes for each sequence.
@@ -193,9 +193,11 @@ void add_checkpoints(TrainSetup& run, const nlohmann::json& facts, control::HubS
     log.resume(run.resumed->path, parts.steps_done);
     for (const std::string& notice : run.resumed->notices) log.notice(notice);
   }
-  parts.weights = std::move(run.weights.store);
+  parts.weights = std::move(run.weights.weights);
+  parts.adapters = std::move(run.weights.adapters);
   if (!run.weights.notice.empty()) log.notice(run.weights.notice);
-  parts.save_hf = {run.config.checkpoint.save_hf, run.saved_config, run.model_folder.path};
+  parts.save_hf = run.saves.model;
+  parts.save_adapters = run.saves.adapters;
   parts.checkpoint_facts =
       checkpoint_facts(run.config, run.shape, run.corpus, facts, run.inputs.tracing,
                        run.inputs.intervention, run.resumed ? &*run.resumed : nullptr);
@@ -281,10 +283,9 @@ void keep_freed_memory() {
   ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 }
 
-// Opens the weights of --hf-model, if the run begins from them. Collective.
+// Opens the weights that the run begins from. Collective.
 base::Status open_weights(TrainSetup& run, const comm::ProcessGroup& world) {
-  if (run.config.checkpoint.hf_model.empty()) return {};
-  auto weights = open_hf_weights(run.model_folder, run.config.model, world);
+  auto weights = open_hf_weights(run.source, run.config.model, world);
   if (!weights) return weights.error();
   run.weights = std::move(weights).value();
   return {};
@@ -306,13 +307,14 @@ void share_tokens(TrainSetup& run, const comm::ProcessGroup& world) {
 
 // Compares the options, then gives every rank the inputs that rank 0 read. Collective.
 base::Status agree(TrainSetup& run, base::Result<RunInputs> read, const comm::ProcessGroup& world) {
-  share_hf_model(run.model_folder, run.config.model, world);
+  share_hf_model(run.source, run.config.model, world);
   share_tokenizer(run.tokenizer, run.config, world);
   if (auto status = check_agreement(run.config, run.corpus, world); !status) return status;
   auto inputs = share_inputs(std::move(read), run.config, run.shape, run.tokenizer, world);
   if (!inputs) return inputs.error();
   run.inputs = std::move(inputs).value();
   share_tokens(run, world);
+  share_saves(run.saves, world);
   if (auto status = check_shared_folder(run.config.checkpoint.save, world); !status) return status;
   if (run.config.checkpoint.load.empty()) return open_weights(run, world);
   if (!run.resumed) run.resumed.emplace();
@@ -407,9 +409,9 @@ base::Result<RunInputs> read_first(TrainSetup& run) {
   }
   const ResumePoint* const resumed = run.resumed ? &*run.resumed : nullptr;
   if (auto status = refuse_other_run(checkpoint, resumed); !status) return status.error();
-  auto saved = prepare_hf_save(run.config, run.model_folder);
-  if (!saved) return saved.error();
-  run.saved_config = std::move(saved).value();
+  auto saves = prepare_saves(run.config, run.source);
+  if (!saves) return saves.error();
+  run.saves = std::move(saves).value();
   auto read = read_inputs(run.config, run.shape, run.tokenizer, resumed);
   if (!read) return read;
   if (auto status = lock_save_folder(checkpoint.save, run.save_lock); !status)
@@ -440,15 +442,15 @@ int run_train(int argc, const char* const* argv) {
   if (auto backend = comm::check_backend(launch.value(), config.distributed_backend); !backend)
     return refuse(backend.error(), rank);
   nlohmann::json given = given_options(app);
-  base::Result<hf::ModelFolder> model = hf::ModelFolder{};
-  if (is_first) model = read_hf_model(config, given);
-  if (!model) return refuse(model.error(), rank);
+  base::Result<ModelSource> source = ModelSource{};
+  if (is_first) source = read_hf_model(config, given);
+  if (!source) return refuse(source.error(), rank);
   base::Result<RunTokenizer> tokenizer = RunTokenizer{};
   if (is_first) tokenizer = read_tokenizer(config, given);
   if (!tokenizer) return refuse(tokenizer.error(), rank);
   auto run = prepare(std::move(config), launch.value());
   if (!run) return refuse(run.error(), rank);
-  run.value().model_folder = std::move(model).value();
+  run.value().source = std::move(source).value();
   run.value().tokenizer = std::move(tokenizer).value();
   run.value().given = std::move(given);
   for (const char* secret : config::kPrivateOptions) run.value().given.erase(secret);

@@ -1,5 +1,7 @@
 #include "tensor_tracer/config/train_config.h"
 
+#include <algorithm>
+
 #include "tensor_tracer/base/ranges.h"
 
 namespace tt::config {
@@ -25,6 +27,28 @@ base::Status check_heads(const ModelConfig& model) {
   }
   return require_divisible("--num-attention-heads", model.num_attention_heads, "--num-query-groups",
                            model.query_groups());
+}
+
+base::Status check_adapters(const ModelConfig& model) {
+  if (model.lora_rank == 0) return {};
+  const auto has = [&](const char* name) {
+    return std::ranges::find(model.lora_target_modules, name) != model.lora_target_modules.end();
+  };
+  const auto refuse = [](const std::string& message, const std::string& remedy) {
+    return base::invalid_argument("--lora-target-modules", message, remedy);
+  };
+  if (model.lora_target_modules.empty()) return refuse("names no layer", "name one");
+  if (has("qkv") && (has("query") || has("key") || has("value")))
+    return refuse("qkv includes query, key and value", "name either");
+  if ((has("gate") || has("up")) && !model.swiglu)
+    return refuse("the model has no gate", "name fc1, or add --swiglu");
+  if (has("fc1") && (has("gate") || has("up")))
+    return refuse("fc1 includes gate and up", "name either");
+  if (!model.freeze.empty()) {
+    return base::invalid_argument("--freeze", "with --lora-rank only the adapters are trained",
+                                  "leave one of them out");
+  }
+  return {};
 }
 
 base::Status check_vocabulary(const TrainConfig& config) {
@@ -129,6 +153,7 @@ base::Status check_unseen_options(TrainConfig config) {
   if (status) status = check_heads(config.model);
   if (status) status = check_positions(config.model);
   if (status) status = check_vocabulary(config);
+  if (status) status = check_adapters(config.model);
   if (status) status = check_schedule(config.optimizer);
   if (status) status = check_dtype(config);
   if (status) status = check_export(config);

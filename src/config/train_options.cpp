@@ -1,5 +1,7 @@
 #include "tensor_tracer/config/train_config.h"
 
+#include <utility>
+
 namespace tt::config {
 namespace {
 
@@ -56,6 +58,33 @@ Options model_options(ModelConfig& model) {
         share()},
        {"--init-method-std", &model.init_method_std, "standard deviation of the initial weights",
         not_negative()}}));
+}
+
+Options fine_tuning_options(ModelConfig& model, CheckpointConfig& checkpoint) {
+  const Agreement presence = Agreement::kPresence;
+  Options files = {{"--load-adapter",
+                    &checkpoint.load_adapter,
+                    "begin from the adapters in this folder of PEFT, which decides the options of "
+                    "adapters",
+                    {},
+                    presence},
+                   {"--save-adapter",
+                    &checkpoint.save_adapter,
+                    "write the adapters to this folder at the end, in the form of PEFT",
+                    {},
+                    presence}};
+  return joined({fixed(agreed(
+      {{"--lora-rank", &model.lora_rank,
+        "train adapters of this rank (LoRA), and nothing else; 0: train the model", not_negative()},
+       {"--lora-alpha", &model.lora_alpha, "scale of the adapters times --lora-rank", positive()},
+       {"--lora-target-modules", Commas{&model.lora_target_modules},
+        "layers with adapters, separated by commas: query, key, value, qkv (all three as one), "
+        "proj, gate, up, fc1 (both as one), fc2",
+        one_of({"query", "key", "value", "qkv", "proj", "gate", "up", "fc1", "fc2"})},
+       {"--freeze", Commas{&model.freeze},
+        "parameters that are not trained: patterns with * such as embedding.*, separated by "
+        "commas"}})),
+                 std::move(files)});
 }
 
 Options training_options(TrainConfig& config) {
@@ -229,6 +258,7 @@ Options train_options(TrainConfig& config) {
   return joined({in_group("Data", data_options(config.data)),
                  in_group("Output", output_options(config)),
                  in_group("Model", model_options(config.model)),
+                 in_group("Fine-tuning", fine_tuning_options(config.model, config.checkpoint)),
                  in_group("Training", training_options(config)),
                  in_group("Optimizer (AdamW)", optimizer_options(config.optimizer)),
                  in_group("Checkpoints", checkpoint_options(config.checkpoint)),

@@ -29,7 +29,7 @@ bool ConfigReader::has(const char* key) const { return find(key) != nullptr; }
 
 void ConfigReader::refuse(const std::string& key, const std::string& message) {
   if (!status_) return;
-  status_ = base::Error{"invalid_argument", message, "config.json: " + key,
+  status_ = base::Error{"invalid_argument", message, file_ + ": " + key,
                         "give a model that this program can compute: docs/models.md"};
 }
 

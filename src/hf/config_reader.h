@@ -4,17 +4,19 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "tensor_tracer/base/result.h"
 
 namespace tt::hf {
 
-/// Reads keys of a config.json. After an error, further reads have no effect. A key with null
+/// Reads keys of a JSON file such as config.json. After an error, further reads have no effect. A key with null
 /// counts as left out, as in transformers. Thread: one.
 class ConfigReader {
  public:
   /// `config`: an object that outlives the reader.
-  explicit ConfigReader(const nlohmann::json& config) : config_(config) {}
+  explicit ConfigReader(const nlohmann::json& config, std::string file = "config.json")
+      : config_(config), file_(std::move(file)) {}
 
   /// The value of a key that must be there.
   void need(const char* key, std::int64_t& value);
@@ -39,6 +41,7 @@ class ConfigReader {
   void read_count(const char* key, const nlohmann::json& found, std::int64_t& value);
 
   const nlohmann::json& config_;
+  const std::string file_;
   base::Status status_;
 };
 

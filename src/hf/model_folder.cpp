@@ -20,14 +20,6 @@ base::Error bad_file(const fs::path& path, const std::string& message) {
           "give a folder that transformers' save_pretrained() has written"};
 }
 
-base::Result<json> read_object(const fs::path& path, std::size_t limit) {
-  const auto text = base::read_small_file(path, limit);
-  if (!text) return bad_file(path, text.error().message);
-  json object = json::parse(text.value(), nullptr, false);
-  if (!object.is_object()) return bad_file(path, "is not a JSON object");
-  return object;
-}
-
 bool is_there(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
@@ -39,7 +31,7 @@ bool has_files_of_pickle(const fs::path& folder) {
 
 // The files that an index names; each is a name in its folder.
 base::Result<std::vector<std::string>> files_of_index(const fs::path& path) {
-  const auto index = read_object(path, kMaxIndexBytes);
+  const auto index = read_json_file(path.string(), kMaxIndexBytes);
   if (!index) return index.error();
   const json map = index.value().value("weight_map", json());
   std::set<std::string> files;
@@ -69,11 +61,19 @@ base::Result<std::vector<std::string>> find_files(const fs::path& folder) {
 
 }  // namespace
 
+base::Result<json> read_json_file(const std::string& path, std::size_t limit) {
+  const auto text = base::read_small_file(path, limit);
+  if (!text) return bad_file(path, text.error().message);
+  json object = json::parse(text.value(), nullptr, false);
+  if (!object.is_object()) return bad_file(path, "is not a JSON object");
+  return object;
+}
+
 base::Result<ModelFolder> read_model_folder(const std::string& path) {
   const fs::path folder(path);
   if (!is_there(folder))
     return base::Error{"not_found", "there is no such folder", path, "give the folder of a model"};
-  auto config = read_object(folder / "config.json", kMaxConfigBytes);
+  auto config = read_json_file((folder / "config.json").string(), kMaxConfigBytes);
   if (!config) return config.error();
   auto files = find_files(folder);
   if (!files) return files.error();

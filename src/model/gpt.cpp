@@ -184,6 +184,12 @@ at::Tensor TransformerLayer::forward(const at::Tensor& x_BTH, const Head& head,
   return mid_BTH + fed_BTH;
 }
 
+std::vector<nn::LowRank> TransformerLayer::adapters() const {
+  std::vector<nn::LowRank> all = attention_.adapters();
+  for (nn::LowRank& adapter : mlp_.adapters()) all.push_back(std::move(adapter));
+  return all;
+}
+
 std::vector<nn::Parameter> TransformerLayer::parameters() const {
   std::vector<nn::Parameter> all;
   append(all, input_norm_);
@@ -270,6 +276,7 @@ void Gpt::declare_updates(points::PlaceTableBuilder& places) const {
   place.features = std::ssize(kUpdateColumns);
   double numbers = 0;
   for (const nn::Parameter& parameter : parameters()) {
+    if (!parameter.is_trained) continue;
     place.parameters.push_back(parameter.name);
     numbers += static_cast<double>(c10::multiply_integers(parameter.full_shape));
   }
@@ -282,6 +289,8 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
   context.pass.capture_derived(places_[kTokens], {2, tokens_BT.size(0), tokens_BT.size(1)},
                                at::kLong, [&] { return ids_and_positions(tokens_BT); });
   at::Tensor x_BTH = word_embeddings_.forward(tokens_BT);
+  // With a frozen embedding, the values before the first trained parameter have gradients too.
+  if (at::GradMode::is_enabled() && !x_BTH.requires_grad()) x_BTH.set_requires_grad(true);
   if (position_embeddings_) {
     x_BTH = context.point(places_[kWordEmbedding], x_BTH);
     const at::Tensor positions =
@@ -313,6 +322,13 @@ at::Tensor Gpt::logits(const at::Tensor& tokens_BT, const nn::ForwardContext& co
   return head_.forward(hidden_states(tokens_BT, context), context);
 }
 
+std::vector<nn::LowRank> Gpt::adapters() const {
+  std::vector<nn::LowRank> all;
+  for (const TransformerLayer& layer : layers_)
+    for (nn::LowRank& adapter : layer.adapters()) all.push_back(std::move(adapter));
+  return all;
+}
+
 std::vector<nn::Parameter> Gpt::parameters() const {
   std::vector<nn::Parameter> all;
   append(all, word_embeddings_);
@@ -328,6 +344,7 @@ Gpt describe_model(const config::ModelConfig& config, int tensor_ranks, std::int
   nn::BuildContext context;
   context.device = at::kMeta;
   context.described_ranks = tensor_ranks;
+  context.frozen = config.frozen();
   context.compute_dtype = activations == "float64"    ? at::kDouble
                           : activations == "bfloat16" ? at::kBFloat16
                                                       : at::kFloat;

@@ -98,6 +98,12 @@ Attention::Attention(const BuildContext& context, const config::ModelConfig& con
       key_norm_(make_head_norm(context, config, name + ".key_norm")),
       places_(kNumAttentionPlaces),
       derived_dtype_(context.compute_dtype == at::kDouble ? "float64" : "float32") {
+  qkv_.add_adapters(context, config,
+                    {{"query", name + ".query", 0, 1},
+                     {"key", name + ".key", 1, 1},
+                     {"value", name + ".value", 2, 1},
+                     {"qkv", name + ".qkv", 0, 3}});
+  proj_.add_adapters(context, config, {{"proj", name + ".proj", 0, 1}});
   if (config.position_embedding_type == "rope") {
     const at::Tensor angle_TD = rotary_angles(config);
     cos_TD_ = angle_TD.cos().to(context.params_dtype);
@@ -436,6 +442,12 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
                                            .transpose(1, 2)
                                            .reshape({batch, length, local_heads_ * size}));
   return context.point(places_[kAttentionOutput], proj_.forward(y, context));
+}
+
+std::vector<LowRank> Attention::adapters() const {
+  std::vector<LowRank> all = qkv_.adapters();
+  all.insert(all.end(), proj_.adapters().begin(), proj_.adapters().end());
+  return all;
 }
 
 std::vector<Parameter> Attention::parameters() const {

@@ -47,7 +47,8 @@ class ParallelProduct : public torch::autograd::Function<ParallelProduct> {
           reinterpret_cast<const comm::ProcessGroup*>(ctx->saved_data["group"].toInt());
       if (group != nullptr) group->all_reduce(dx);
     }
-    const at::Tensor dweight = at::mm(dy_NO.t(), rows_of(saved[0]));
+    at::Tensor dweight;
+    if (ctx->needs_input_grad(1)) dweight = at::mm(dy_NO.t(), rows_of(saved[0]));
     const at::Tensor dbias = ctx->saved_data["has_bias"].toBool() ? dy_NO.sum(0) : at::Tensor();
     return {dx, dweight, dbias, at::Tensor(), at::Tensor()};
   }
@@ -65,6 +66,7 @@ ParallelLinear::ParallelLinear(const BuildContext& context, const LinearOptions&
     : AffineLayer(context, options.name, {options.out_features, options.in_features}, weight,
                   Init::kNormal, options.init_std,
                   options.bias ? std::optional(bias) : std::nullopt),
+      site_{options.name, options.in_features, options.out_features, weight},
       group_(context.tensor),
       sum_(sum) {}
 
@@ -72,7 +74,26 @@ at::Tensor ParallelLinear::forward(const at::Tensor& x, const ForwardContext& co
   // Keep the order of declare(): each of the two calls runs a place.
   const at::Tensor weight_OI = weight(context);
   const std::optional<at::Tensor> bias_O = bias(context);
-  return ParallelProduct::apply(x, weight_OI, bias_O, group_, sum_);
+  at::Tensor y = ParallelProduct::apply(x, weight_OI, bias_O, group_, sum_);
+  for (const LowRank& adapter : adapters_) {
+    const auto [begin, size] = adapter.columns();
+    y.narrow(-1, begin, size).add_(adapter.forward(x));
+  }
+  return y;
+}
+
+void ParallelLinear::add_adapters(const BuildContext& context, const config::ModelConfig& config,
+                                  const std::vector<AdapterTarget>& targets) {
+  adapters_ = make_adapters(context, config, site_, targets);
+}
+
+std::vector<Parameter> ParallelLinear::parameters() const {
+  std::vector<Parameter> all = AffineLayer::parameters();
+  for (const LowRank& adapter : adapters_) {
+    all.push_back(adapter.a());
+    all.push_back(adapter.b());
+  }
+  return all;
 }
 
 ColumnParallelLinear::ColumnParallelLinear(const BuildContext& context,
@@ -85,6 +106,11 @@ RowParallelLinear::RowParallelLinear(const BuildContext& context, const LinearOp
     : ParallelLinear(context, options,
                      mesh::Placement::shard(1, {{options.in_features, context.tensor_ranks()}}),
                      mesh::Placement::replicate(), SumOver::kOutput) {}
+
+at::Tensor row_parallel_matmul(const at::Tensor& x, const at::Tensor& weight,
+                               const comm::ProcessGroup& group) {
+  return ParallelProduct::apply(x, weight, std::optional<at::Tensor>(), group, SumOver::kOutput);
+}
 
 at::Tensor column_parallel_matmul(const at::Tensor& x, const at::Tensor& weight,
                                   const comm::ProcessGroup& group) {

@@ -38,7 +38,21 @@ Mlp::Mlp(const BuildContext& context, const config::ModelConfig& config, const s
       fc2_(context, {name + ".fc2", config.ffn_size(), config.hidden_size,
                      config.has_mlp_bias(), residual_init_std(config)}),
       tensor_ranks_(context.tensor_ranks()),
-      places_(kNumMlpPlaces) {}
+      places_(kNumMlpPlaces) {
+  std::vector<AdapterTarget> targets = {{"fc1", name + ".fc1", 0, config.swiglu ? 2U : 1U}};
+  if (config.swiglu) {
+    targets.push_back({"gate", name + ".gate", 0, 1});
+    targets.push_back({"up", name + ".up", 1, 1});
+  }
+  fc1_.add_adapters(context, config, targets);
+  fc2_.add_adapters(context, config, {{"fc2", name + ".fc2", 0, 1}});
+}
+
+std::vector<LowRank> Mlp::adapters() const {
+  std::vector<LowRank> all = fc1_.adapters();
+  all.insert(all.end(), fc2_.adapters().begin(), fc2_.adapters().end());
+  return all;
+}
 
 void Mlp::declare(points::PlaceTableBuilder& places) {
   const std::string bias = config_.has_mlp_bias() ? "included" : "none";

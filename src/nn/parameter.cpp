@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <fnmatch.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "tensor_tracer/base/hash.h"
@@ -11,6 +13,19 @@
 namespace tt::nn {
 
 using mesh::Placement;
+
+bool is_adapter(const std::string& name) { return name.find(".lora_") != std::string::npos; }
+
+namespace {
+
+bool is_frozen(const std::string& name, const std::vector<std::string>& patterns) {
+  if (is_adapter(name)) return false;
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) {
+    return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+  });
+}
+
+}  // namespace
 
 Parameter make_parameter(const BuildContext& context, const std::string& name,
                          const std::vector<std::int64_t>& full_shape, const Placement& placement,
@@ -23,11 +38,12 @@ Parameter make_parameter(const BuildContext& context, const std::string& name,
     return at::empty(local,
                      at::TensorOptions().dtype(context.params_dtype).device(context.device));
   };
-  if (context.device.is_meta()) return {name, empty_shard(0), placement, full_shape};
-  if (context.loads_parameters) {
-    return {name, empty_shard(context.tensor.rank()).set_requires_grad(true), placement,
-            full_shape};
-  }
+  const auto made = [&](at::Tensor local) -> Parameter {
+    const bool is_trained = !is_frozen(name, context.frozen);
+    return {name, local.set_requires_grad(is_trained), placement, full_shape, false, is_trained};
+  };
+  if (context.device.is_meta()) return made(empty_shard(0));
+  if (context.loads_parameters && !is_adapter(name)) return made(empty_shard(context.tensor.rank()));
   at::Tensor full = at::zeros(full_shape, at::device(at::kCPU).dtype(at::kFloat));
   if (init == Init::kOnes) full.fill_(1.0);
   if (init == Init::kNormal) {
@@ -37,8 +53,7 @@ Parameter make_parameter(const BuildContext& context, const std::string& name,
   at::Tensor local = full;
   if (placement.is_sharded())
     local = comm::take_shard(full, placement, context.tensor.rank(), context.tensor.size());
-  local = local.to(context.params_dtype);
-  return {name, local.set_requires_grad(true), placement, full_shape};
+  return made(local.to(context.params_dtype));
 }
 
 points::PlaceKey declare(points::PlaceTableBuilder& places, const Parameter& parameter,

@@ -35,8 +35,8 @@ std::vector<StateTensor> weights_of(const std::vector<nn::Parameter>& parameters
 // With the names of torch.optim.AdamW.
 std::vector<StateTensor> moments_of(const TrainState& state) {
   std::vector<StateTensor> tensors;
-  for (std::size_t i = 0; i < state.parameters.size(); ++i) {
-    const nn::Parameter& one = state.parameters[i];
+  for (std::size_t i = 0; i < state.trained.size(); ++i) {
+    const nn::Parameter& one = state.trained[i];
     const optim::AdamW::Moments moments = state.optimizer.moments(i);
     tensors.push_back(
         {"optimizer.exp_avg." + one.name, moments.first, one.placement, one.full_shape});

@@ -49,7 +49,8 @@ base::Status write_export(const std::string& folder, const ExportedStep& exporte
         return nn::gather_full(local, parameter.placement, groups.tensor);
       };
       tensors.push_back({"weight/" + parameter.name, full(parameter.local)});
-      tensors.push_back({"grad/" + parameter.name, full(parameter.local.grad())});
+      if (parameter.is_trained)
+        tensors.push_back({"grad/" + parameter.name, full(parameter.local.grad())});
     }
   }
   base::Status status;

@@ -5,11 +5,11 @@
 
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <system_error>
-#include <utility>
 
+#include "src/train/adapter_export.h"
+#include "src/train/new_folder.h"
 #include "tensor_tracer/checkpoint/model_files.h"
 #include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/hf/model.h"
@@ -25,45 +25,6 @@ constexpr std::array<const char*, 9> kCopiedFiles = {
     "added_tokens.json",  "vocab.json",            "merges.txt",
     "tokenizer.model",    "chat_template.jinja",   "generation_config.json"};
 
-base::Error cannot(const fs::path& path, const std::string& message) {
-  return {"storage", "\"" + path.string() + "\" " + message, "--save-hf",
-          "give a folder that can be written"};
-}
-
-// The folder until it is complete.
-fs::path hidden_of(const fs::path& path) {
-  const fs::path whole = fs::absolute(path).lexically_normal();
-  const fs::path named = whole.has_filename() ? whole : whole.parent_path();
-  return named.parent_path() / ("." + named.filename().string() + ".partial");
-}
-
-base::Status make_hidden(const fs::path& hidden) {
-  std::error_code error;
-  fs::remove_all(hidden, error);
-  fs::create_directories(hidden, error);
-  return error ? base::Status(cannot(hidden, "cannot be made: " + error.message())) : base::Status();
-}
-
-base::Status write_config(const fs::path& folder, nlohmann::json config, at::ScalarType dtype) {
-  config.erase("torch_dtype");
-  config["dtype"] = dtype == at::kDouble ? "float64" : "float32";
-  std::ofstream file(folder / "config.json");
-  file << config.dump(2) << "\n";
-  file.close();
-  return file ? base::Status() : cannot(folder / "config.json", "cannot be written");
-}
-
-base::Status copy_files(const std::string& from, const fs::path& to) {
-  if (from.empty()) return {};
-  for (const char* name : kCopiedFiles) {
-    std::error_code error;
-    if (!fs::exists(fs::path(from) / name, error)) continue;
-    fs::copy_file(fs::path(from) / name, to / name, error);
-    if (error) return cannot(to / name, "cannot be written: " + error.message());
-  }
-  return {};
-}
-
 base::Status add(checkpoint::ModelFiles& files, const at::Tensor& full, const hf::Source& source) {
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < source.tensors.size(); ++i) {
@@ -71,57 +32,61 @@ base::Status add(checkpoint::ModelFiles& files, const at::Tensor& full, const hf
     at::Tensor part = full.narrow(0, begin, size);
     if (source.transposed) part = part.t();
     begin += size;
-    // A copy: the parameter may change before its file is full.
+    // A copy, because the whole of a fused matrix is freed.
     auto status = files.add({source.tensors[i], part.clone(at::MemoryFormat::Contiguous)});
     if (!status) return status;
   }
   return {};
 }
 
-// An older model is replaced.
-base::Status put_in_place(const fs::path& hidden, const fs::path& path) {
-  const fs::path old = hidden.string() + ".old";
-  std::error_code error;
-  if (fs::exists(path, error)) fs::rename(path, old, error);
-  if (!error) fs::rename(hidden, path, error);
-  if (error) return cannot(path, "cannot be made: " + error.message());
-  fs::remove_all(old, error);
+base::Status write_config(const NewFolder& folder, nlohmann::json config, at::ScalarType dtype) {
+  config.erase("torch_dtype");
+  config["dtype"] = dtype == at::kDouble ? "float64" : "float32";
+  return folder.write("config.json", config.dump(2) + "\n");
+}
+
+base::Status copy_files(const std::string& from, const NewFolder& to) {
+  for (const char* name : kCopiedFiles) {
+    std::error_code error;
+    if (from.empty() || !fs::exists(fs::path(from) / name, error)) continue;
+    if (auto status = to.copy(fs::path(from) / name); !status) return status;
+  }
   return {};
 }
 
-base::Status complete(const HfFolder& folder, const fs::path& hidden,
-                      checkpoint::ModelFiles& files, at::ScalarType dtype) {
+base::Status complete(const HfFolder& folder, NewFolder& made, checkpoint::ModelFiles& files,
+                      at::ScalarType dtype) {
   auto status = files.finish();
-  if (status) status = write_config(hidden, folder.config, dtype);
-  if (status) status = copy_files(folder.tokenizer_from, hidden);
-  if (!status) return status;
-  return put_in_place(hidden, folder.path);
+  if (status) status = write_config(made, folder.config, dtype);
+  if (status) status = copy_files(folder.tokenizer_from, made);
+  return status ? made.publish() : status;
 }
 
 }  // namespace
 
 base::Status write_hf(const HfFolder& folder, const config::ModelConfig& model,
-                      const std::vector<nn::Parameter>& parameters, const Groups& groups) {
+                      const std::vector<nn::Parameter>& parameters,
+                      const std::vector<nn::LowRank>& adapters, const Groups& groups) {
   const at::NoGradGuard no_grad;
   const bool is_first = groups.world.rank() == 0;
   base::Status status;
+  NewFolder made(folder.path, "--save-hf");
   std::optional<checkpoint::ModelFiles> files;
-  const fs::path hidden = hidden_of(folder.path);
   if (is_first) {
-    status = make_hidden(hidden);
-    files.emplace(hidden.string());
+    status = made.make();
+    files.emplace(made.path().string());
   }
   // Data replica 0 holds the whole model.
   if (groups.coordinates.data == 0) {
     for (const nn::Parameter& parameter : parameters) {
-      const at::Tensor full =
-          nn::gather_full(parameter.local, parameter.placement, groups.tensor);
+      if (nn::is_adapter(parameter.name)) continue;
+      const at::Tensor full = merged_weight(parameter, adapters, groups.tensor);
       if (is_first && status)
         status = add(*files, full, hf::source_of(folder.config, model, parameter.name));
     }
   }
   if (is_first && status)
-    status = complete(folder, hidden, *files, parameters.front().local.scalar_type());
+    status = complete(folder, made, *files, parameters.front().local.scalar_type());
   if (comm::all_of(groups.world, status.ok()) || !status) return status;
   return base::Error{"storage", "rank 0 could not write the model", "--save-hf", ""};
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "src/train/adapter_export.h"
 #include "src/train/export.h"
 #include "src/train/hf_export.h"
 #include "src/train/preview.h"
@@ -24,7 +25,13 @@ nn::BuildContext build_context(const config::TrainConfig& config, const TrainerP
           .seed = static_cast<std::uint64_t>(config.seed),
           .params_dtype = params,
           .compute_dtype = config.bf16 ? at::kBFloat16 : params,
-          .loads_parameters = parts.state != nullptr || parts.weights != nullptr};
+          .loads_parameters = parts.state != nullptr || parts.weights != nullptr,
+          .frozen = config.model.frozen()};
+}
+
+std::vector<nn::Parameter> trained_of(std::vector<nn::Parameter> parameters) {
+  std::erase_if(parameters, [](const nn::Parameter& one) { return !one.is_trained; });
+  return parameters;
 }
 
 std::vector<at::Tensor> values_of(const std::vector<nn::Parameter>& parameters) {
@@ -44,11 +51,12 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
       batches_(*parts_.tokens, order_, config.model.seq_length),
       model_(build_context(config, parts_), config.model, config.micro_batch_size),
       parameters_(model_.parameters()),
-      gradients_(parameters_, parts_.groups.tensor, parts_.groups.data),
-      optimizer_(values_of(parameters_), config.optimizer),
+      trained_(trained_of(parameters_)),
+      gradients_(trained_, parts_.groups.tensor, parts_.groups.data),
+      optimizer_(values_of(trained_), config.optimizer),
       tracer_(parts_.plan_context, {parts_.run_id, parts_.groups.coordinates}, parts_.groups.tracer,
               parts_.sink),
-      updates_(parameters_, parts_.groups.tensor, optimizer_, tracer_),
+      updates_(trained_, parts_.groups.tensor, optimizer_, tracer_),
       runner_(config_, parts_.groups, model_, batches_, parts_.hooks),
       control_(
           parts_.groups.control, parts_.control_source, parts_.sink, tracer_, parts_.hooks,
@@ -79,7 +87,7 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
           parts_.is_told_to_stop, saving()) {
   load();
   if (!config.checkpoint.save.empty()) {
-    checkpoints_.emplace(config_.checkpoint, parts_.groups, TrainState{parameters_, optimizer_},
+    checkpoints_.emplace(config_.checkpoint, parts_.groups, TrainState{parameters_, trained_, optimizer_},
                          parts_.on_saved);
   }
   if (!config.export_tensors.empty()) export_steps_ = config::parse_steps(config.export_at).value();
@@ -120,7 +128,7 @@ void Trainer::run_steps() {
     verify_sequences(parts_.groups);
   }
   save_last(number - 1);
-  save_hf();
+  save_models();
   control_.finish(number - 1);
 }
 
@@ -129,13 +137,26 @@ control::Saving Trainer::saving() {
   return {[this](std::int64_t done) { save(done); }, [this] { checkpoints_->poll(); }};
 }
 
+base::Status Trainer::read_parameters() {
+  const comm::ProcessGroup& tensor = parts_.groups.tensor;
+  if (parts_.state != nullptr)
+    return load_state(*parts_.state, {parameters_, trained_, optimizer_}, tensor);
+  const auto part = [this](bool adapters) {
+    std::vector<nn::Parameter> some = parameters_;
+    std::erase_if(
+        some, [=](const nn::Parameter& one) { return nn::is_adapter(one.name) != adapters; });
+    return some;
+  };
+  base::Status status;
+  if (parts_.weights != nullptr) status = load_weights(*parts_.weights, part(false), tensor);
+  if (status && parts_.adapters != nullptr)
+    status = load_weights(*parts_.adapters, part(true), tensor);
+  return status;
+}
+
 void Trainer::load() {
-  if (parts_.state == nullptr && parts_.weights == nullptr) return;
-  const base::Status read =
-      parts_.state != nullptr
-          ? load_state(*parts_.state, {parameters_, optimizer_}, parts_.groups.tensor)
-          : load_weights(*parts_.weights, parameters_, parts_.groups.tensor);
-  parts_.state = parts_.weights = nullptr;
+  const base::Status read = read_parameters();
+  parts_.state = parts_.weights = parts_.adapters = nullptr;
   if (comm::all_of(parts_.groups.world, read.ok())) return;
   throw TrainError(read ? "another rank cannot read the weights" : to_string(read.error()));
 }
@@ -163,10 +184,13 @@ void Trainer::save_last(std::int64_t number) {
   if (!checkpoints_->finish()) throw TrainError("the last checkpoint was not saved");
 }
 
-void Trainer::save_hf() const {
-  if (parts_.save_hf.path.empty()) return;
-  const base::Status written = write_hf(parts_.save_hf, config_.model, parameters_, parts_.groups);
-  if (!written) throw TrainError(to_string(written.error()));
+void Trainer::save_models() const {
+  base::Status status;
+  if (!parts_.save_hf.path.empty())
+    status = write_hf(parts_.save_hf, config_.model, parameters_, model_.adapters(), parts_.groups);
+  if (status && !parts_.save_adapters.path.empty())
+    status = write_adapters(parts_.save_adapters, config_.model, model_.adapters(), parts_.groups);
+  if (!status) throw TrainError(to_string(status.error()));
 }
 
 StepReport Trainer::step(std::int64_t number) {

@@ -150,7 +150,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 DAMAGES = {
     "a tensor is missing": "has no tensor model.layers.1.mlp.up_proj.weight",
-    "a tensor has another shape": r"model.norm.weight has the shape [47], and config.json needs [48]",
+    "a tensor has another shape": r"model.norm.weight has the shape [47], and its configuration needs [48]",
     "the file is cut off": "model.safetensors",
     "config.json is not JSON": "config.json",
     "there is no config.json": "config.json",
@@ -197,7 +197,7 @@ def test_a_damaged_folder_is_refused(kind: str, llama: Path, data: Path, tmp_pat
 @pytest.mark.parametrize("tensor", [1, 2])
 def test_given_options_may_not_contradict(tensor: int, llama: Path, data: Path, tmp_path: Path) -> None:
     flags = flags_for(data, llama, run_dir=tmp_path / "run", tensor_model_parallel_size=tensor)
-    assert "--num-layers: is 3, and the model of --hf-model has 2" in refused(flags | {"num_layers": 3}, tensor)
+    assert "--num-layers: is 3, and the folder to begin from has 2" in refused(flags | {"num_layers": 3}, tensor)
     train(flags | {"num_layers": 2, "hidden_dropout": 0.1}, tmp_path / "good", tensor)
 
 

@@ -47,7 +47,15 @@ struct ModelConfig {
   double attention_dropout = 0.0;
   double hidden_dropout = 0.0;
   double init_method_std = 0.02;
+  std::int64_t lora_rank = 0;  // of adapters; 0: none
+  double lora_alpha = 32.0;    // adapters are scaled by lora_alpha / lora_rank
+  std::vector<std::string> lora_target_modules = {"query", "value"};
+  std::vector<std::string> freeze;  // patterns of parameters that are not trained
 
+  /// With adapters, only they are trained.
+  std::vector<std::string> frozen() const {
+    return lora_rank > 0 ? std::vector<std::string>{"*"} : freeze;
+  }
   std::int64_t ffn_size() const { return ffn_hidden_size > 0 ? ffn_hidden_size : 4 * hidden_size; }
   std::int64_t query_groups() const {
     return num_query_groups > 0 ? num_query_groups : num_attention_heads;
@@ -122,6 +130,8 @@ struct CheckpointConfig {
   std::string load;                // folder of checkpoints, or a checkpoint; empty: step 1
   std::string hf_model;            // folder of Hugging Face to begin from; empty: random weights
   std::string save_hf;             // folder of Hugging Face, written at the end; empty: none
+  std::string load_adapter;        // folder of PEFT to begin from; empty: new adapters
+  std::string save_adapter;        // folder of PEFT, written at the end; empty: none
 };
 
 struct TrainConfig {

@@ -18,6 +18,9 @@ namespace tt::hf {
 inline constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20U;
 inline constexpr std::size_t kMaxIndexBytes = std::size_t{64} << 20U;
 
+/// The JSON object in a file. Error: the file is missing, above `limit` bytes, or something else.
+base::Result<nlohmann::json> read_json_file(const std::string& path, std::size_t limit);
+
 /// A model in a folder.
 struct ModelFolder {
   std::string path;

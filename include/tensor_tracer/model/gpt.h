@@ -47,6 +47,7 @@ class TransformerLayer {
   at::Tensor forward(const at::Tensor& x, const Head& head,
                      const nn::ForwardContext& context) const;
   std::vector<nn::Parameter> parameters() const;
+  std::vector<nn::LowRank> adapters() const;
   /// The place of the result of forward(). A skipped layer also reaches this place.
   const points::PlaceKey& output() const;
   const points::PlaceKey& output_lens() const;
@@ -92,6 +93,8 @@ class Gpt {
 
   /// Every parameter once, in the order of the forward pass.
   std::vector<nn::Parameter> parameters() const;
+  /// The adapters of all layers; their parameters are among parameters().
+  std::vector<nn::LowRank> adapters() const;
 
  private:
   void declare(points::PlaceTableBuilder& places);

@@ -26,6 +26,7 @@ class Attention {
   /// x [batch, sequence, hidden] -> the same shape, before the residual is added.
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context) const;
   std::vector<Parameter> parameters() const;
+  std::vector<LowRank> adapters() const;
 
  private:
   void declare_heads(points::PlaceTableBuilder& places);

@@ -3,7 +3,9 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/points/place_table.h"
@@ -24,8 +26,11 @@ struct BuildContext {
   /// Device of parameters. kMeta: parameters have a shape and no numbers; the model can only
   /// describe itself.
   at::Device device = at::kCPU;
-  /// True: parameters get no first numbers, because all of them are loaded.
+  /// True: parameters get no first numbers, because they are loaded. Adapters get them.
   bool loads_parameters = false;
+  /// Parameters that are not trained: their names match one of these patterns (fnmatch). Adapters
+  /// are always trained.
+  std::vector<std::string> frozen = {};
   /// Number of ranks for a model that only describes itself, without a group; 0: the ranks of
   /// `tensor`.
   int described_ranks = 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tensor_tracer/config/train_config.h"
+#include "tensor_tracer/nn/low_rank.h"
 #include "tensor_tracer/nn/parameter.h"
 
 namespace tt::nn {
@@ -31,14 +32,22 @@ class ParallelLinear : public AffineLayer {
  public:
   /// x [..., local in] -> [..., local out], both in the compute dtype.
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context) const;
+  /// Adds adapters (low_rank.h) for the targets that --lora-target-modules names.
+  void add_adapters(const BuildContext& context, const config::ModelConfig& config,
+                    const std::vector<AdapterTarget>& targets);
+  const std::vector<LowRank>& adapters() const { return adapters_; }
+  /// With those of the adapters.
+  std::vector<Parameter> parameters() const;
 
  protected:
   ParallelLinear(const BuildContext& context, const LinearOptions& options,
                  const mesh::Placement& weight, const mesh::Placement& bias, SumOver sum);
 
  private:
+  AdapterSite site_;
   comm::ProcessGroup group_;
   SumOver sum_;
+  std::vector<LowRank> adapters_;
 };
 
 /// W is sharded along out: every rank multiplies the whole x and holds its shard of y. The gradient
@@ -56,6 +65,11 @@ class RowParallelLinear : public ParallelLinear {
  public:
   RowParallelLinear(const BuildContext& context, const LinearOptions& options);
 };
+
+/// x Wᵀ of which each rank has a shard of x and of W along their last dim. The ranks add their
+/// parts of the product.
+at::Tensor row_parallel_matmul(const at::Tensor& x, const at::Tensor& weight,
+                               const comm::ProcessGroup& group);
 
 /// x Wᵀ for the output layer, whose weight may be the embedding's. No sum over ranks in the forward
 /// pass; the backward pass sums the gradient of x over the ranks.

@@ -20,6 +20,7 @@ class Mlp {
   /// x [batch, sequence, hidden] -> the same shape, before the residual is added.
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context) const;
   std::vector<Parameter> parameters() const;
+  std::vector<LowRank> adapters() const;
 
  private:
   config::ModelConfig config_;

@@ -24,7 +24,11 @@ struct Parameter {
   /// True for a replicated tensor that each tensor rank applies to other columns: the ranks' local
   /// gradients are parts of a sum.
   bool has_partial_gradient = false;
+  bool is_trained = true;  // false: frozen, without gradient
 };
+
+/// True for the names of an adapter's parameters (low_rank.h).
+bool is_adapter(const std::string& name);
 
 enum class Init { kZeros, kOnes, kNormal };
 

@@ -20,7 +20,8 @@ namespace tt::train {
 /// dropout, learning rate and the position in the data. All members outlive the object.
 struct TrainState {
   const std::vector<nn::Parameter>& parameters;
-  const optim::AdamW& optimizer;  // its parameters have the same order
+  const std::vector<nn::Parameter>& trained;  // those that are not frozen
+  const optim::AdamW& optimizer;              // of `trained`, in the same order
 };
 
 /// Reads the weights into this rank's tensors. Error: a tensor is missing or has another shape; some

@@ -57,6 +57,13 @@ struct HfFolder {
   std::string tokenizer_from;  // a folder whose tokenizer files are copied; empty: none
 };
 
+/// A folder of PEFT that a run writes at its end.
+struct AdapterFolder {
+  std::string path;               // empty: none
+  nlohmann::json model_config;    // config.json of the model
+  nlohmann::json adapter_config;  // adapter_config.json
+};
+
 /// The parts that the caller passes to the trainer. All pointers outlive the trainer.
 /// control_source and sink are null if there is no hub or this rank has no connection to it.
 struct TrainerParts {
@@ -73,7 +80,9 @@ struct TrainerParts {
   std::shared_ptr<const checkpoint::TensorStore> state;  // to resume from; null: a new run
   std::int64_t steps_done = 0;                           // by the run that saved `state`
   std::shared_ptr<const checkpoint::TensorStore> weights;  // to begin from; null: random ones
+  std::shared_ptr<const checkpoint::TensorStore> adapters;  // to begin from; null: new ones
   HfFolder save_hf;
+  AdapterFolder save_adapters;
   nlohmann::json checkpoint_facts;                       // of the run, for its checkpoints; rank 0
   Checkpoints::OnSaved on_saved;                         // on rank 0
   std::function<void(const StepReport&)> on_step;        // called on every rank
@@ -107,7 +116,8 @@ class Trainer {
   control::Saving saving();
   void save(std::int64_t number);
   void save_last(std::int64_t number);
-  void save_hf() const;
+  void save_models() const;
+  base::Status read_parameters();
   std::optional<double> valid_loss_of(std::int64_t number) const;
   void notify(const StepReport& report);
   bool recover_from_nonfinite(std::int64_t number);
@@ -123,6 +133,7 @@ class Trainer {
   data::Batches batches_;
   model::Gpt model_;
   std::vector<nn::Parameter> parameters_;
+  std::vector<nn::Parameter> trained_;  // those of parameters_ that are not frozen
   GradientReducer gradients_;
   optim::AdamW optimizer_;
   trace::Tracer tracer_;

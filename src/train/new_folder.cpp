@@ -1,0 +1,55 @@
+#include "src/train/new_folder.h"
+
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+namespace tt::train {
+
+namespace fs = std::filesystem;
+
+NewFolder::NewFolder(const std::string& name, std::string flag) : flag_(std::move(flag)) {
+  const fs::path whole = fs::absolute(name).lexically_normal();
+  named_ = whole.has_filename() ? whole : whole.parent_path();
+  hidden_ = named_.parent_path() / ("." + named_.filename().string() + ".partial");
+}
+
+base::Error NewFolder::cannot(const fs::path& path, const std::string& message) const {
+  return {"storage", "\"" + path.string() + "\" " + message, flag_,
+          "give a folder that can be written"};
+}
+
+base::Status NewFolder::make() {
+  std::error_code error;
+  fs::remove_all(hidden_, error);
+  fs::create_directories(hidden_, error);
+  if (error) return cannot(hidden_, "cannot be made: " + error.message());
+  return {};
+}
+
+base::Status NewFolder::write(const std::string& name, const std::string& text) const {
+  std::ofstream file(hidden_ / name);
+  file << text;
+  file.close();
+  if (!file) return cannot(hidden_ / name, "cannot be written");
+  return {};
+}
+
+base::Status NewFolder::copy(const fs::path& file) const {
+  std::error_code error;
+  fs::copy_file(file, hidden_ / file.filename(), error);
+  if (error) return cannot(hidden_ / file.filename(), "cannot be written: " + error.message());
+  return {};
+}
+
+base::Status NewFolder::publish() {
+  const fs::path old = hidden_.string() + ".old";
+  std::error_code error;
+  if (fs::exists(named_, error)) fs::rename(named_, old, error);
+  if (!error) fs::rename(hidden_, named_, error);
+  if (error) return cannot(named_, "cannot be made: " + error.message());
+  fs::remove_all(old, error);
+  return {};
+}
+
+}  // namespace tt::train

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "tensor_tracer/base/result.h"
+
+namespace tt::train {
+
+/// A folder that appears under its name when it is complete, and replaces an older one. Until then
+/// it is hidden beside it. Errors have the code "storage" and name the flag. Thread: one.
+class NewFolder {
+ public:
+  /// `flag`: the option that named the folder.
+  NewFolder(const std::string& name, std::string flag);
+
+  /// Makes the hidden folder, and removes one that a former run left.
+  base::Status make();
+  /// The hidden folder.
+  const std::filesystem::path& path() const { return hidden_; }
+  base::Status write(const std::string& file, const std::string& text) const;
+  base::Status copy(const std::filesystem::path& file) const;
+  /// Gives the folder its name. No call may follow.
+  base::Status publish();
+
+ private:
+  base::Error cannot(const std::filesystem::path& path, const std::string& message) const;
+
+  std::filesystem::path named_, hidden_;
+  const std::string flag_;
+};
+
+}  // namespace tt::train
