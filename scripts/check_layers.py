@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "attach": {"base", "checkpoint", "comm", "control", "data", "intervene", "mesh", "points",
                "trace"},
     "train": {"base", "checkpoint", "comm", "config", "control", "data", "hf", "mesh", "model", "nn",
-              "optim", "trace"},
+              "optim", "points", "trace"},
     "cli": {"base", "checkpoint", "comm", "config", "control", "data", "hf", "hub", "intervene", "link",
             "mesh", "model", "points", "protocol", "record", "tokenize", "trace", "train"},
 }

@@ -47,9 +47,9 @@ base::Status ModelFiles::finish() {
   if (auto status = write_pending(); !status) return status;
   std::vector<std::string> names;
   for (std::size_t file = 0; file < num_files_; ++file) {
-    names.push_back(num_files_ == 1 ? "model.safetensors"
-                                    : fmt::format("model-{:05d}-of-{:05d}.safetensors", file + 1,
-                                                  num_files_));
+    names.push_back(num_files_ == 1
+                        ? "model.safetensors"
+                        : fmt::format("model-{:05d}-of-{:05d}.safetensors", file + 1, num_files_));
     std::error_code error;
     std::filesystem::rename(path_of(file), folder_ + "/" + names.back(), error);
     if (error) return base::Error{"storage", error.message(), folder_ + "/" + names.back(), ""};

@@ -213,8 +213,9 @@ base::Status TensorStore::define(const std::string& name, const Joined& of) {
     const bool is_first = parts.empty();
     if (!is_first && (facts.dtype != joined.dtype || !fit_along_0(facts.shape, joined.shape))) {
       return base::Error{"invalid_argument",
-                         source + " does not fit " + of.sources.front() + ": they have the shapes " +
-                             json(facts.shape).dump() + " and " + json(joined.shape).dump(),
+                         source + " does not fit " + of.sources.front() +
+                             ": they have the shapes " + json(facts.shape).dump() + " and " +
+                             json(joined.shape).dump(),
                          "", kSameModel};
     }
     for (Part part : parts_.at(source)) {

@@ -8,6 +8,10 @@ namespace tt::cli {
 constexpr int kExitDone = 0;
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
+/// A loss or a gradient was not finite, and was finite when the step was repeated, or was not
+/// again. Megatron-LM's codes of its rerun state machine.
+constexpr int kExitTransient = 16;
+constexpr int kExitPersistent = 17;
 /// Plus the number of the signal that ended the process.
 constexpr int kExitSignal = 128;
 

@@ -30,7 +30,8 @@ constexpr const char* kAdapterFile = "adapter_model.safetensors";
 std::map<std::string, json> model_values(config::TrainConfig& config) {
   std::map<std::string, json> values;
   for (const config::Option& option : config::train_options(config))
-    if (option.group == "Model" || option.group == "Fine-tuning") values[option.flag] = config::value_of(option);
+    if (option.group == "Model" || option.group == "Fine-tuning")
+      values[option.flag] = config::value_of(option);
   return values;
 }
 
@@ -53,8 +54,7 @@ base::Status check_shape(const TensorStore& store, const std::string& name, Shap
   }
   return base::invalid_argument(flag,
                                 fmt::format("{} has the shape {}, and its configuration needs {}",
-                                            name,
-                                            json(*found).dump(), json(expected).dump()),
+                                            name, json(*found).dump(), json(expected).dump()),
                                 "give the files of one model");
 }
 
@@ -65,8 +65,8 @@ base::Status define(TensorStore& store, const nn::Parameter& parameter, hf::Sour
     source.tensors[i] = name_in(store, source.tensors[i], prefix);
     Shape shape = parameter.full_shape;
     if (!source.sizes.empty()) shape.front() = source.sizes[i];
-    auto status = check_shape(store, source.tensors[i], std::move(shape), source.transposed,
-                              "--hf-model");
+    auto status =
+        check_shape(store, source.tensors[i], std::move(shape), source.transposed, "--hf-model");
     if (!status) return status;
     used.insert(source.tensors[i]);
   }
@@ -152,8 +152,8 @@ base::Result<ModelSource> read_hf_model(config::TrainConfig& config, const json&
     if (!given.contains(flag.substr(2)) || value == before.at(flag)) continue;
     return base::invalid_argument(
         flag,
-        fmt::format("is {}, and the folder to begin from has {}",
-                    config::text_of(before.at(flag)), config::text_of(value)),
+        fmt::format("is {}, and the folder to begin from has {}", config::text_of(before.at(flag)),
+                    config::text_of(value)),
         "leave it out");
   }
   return source;
@@ -199,9 +199,9 @@ base::Result<HfWeights> open_hf_weights(ModelSource& source, const ModelConfig& 
 void share_saves(SavedModels& saves, const comm::ProcessGroup& world) {
   std::string packed;
   if (world.rank() == 0) {
-    json::to_msgpack(
-        json{saves.model.path, saves.model.config, saves.adapters.path, saves.adapters.model_config},
-        packed);
+    json::to_msgpack(json{saves.model.path, saves.model.config, saves.adapters.path,
+                          saves.adapters.model_config},
+                     packed);
   }
   comm::broadcast_text(world, packed, 0);
   if (world.rank() == 0) return;

@@ -16,14 +16,14 @@ namespace tt::cli {
 
 /// What a run begins from. On ranks other than 0 only the configurations.
 struct ModelSource {
-  hf::ModelFolder folder;          // of --hf-model; without config: a new model
-  nlohmann::json adapter = {};     // adapter_config.json of --load-adapter; null: none
+  hf::ModelFolder folder;       // of --hf-model; without config: a new model
+  nlohmann::json adapter = {};  // adapter_config.json of --load-adapter; null: none
   std::string adapter_folder = {};
 };
 
 /// Reads the folders of --hf-model and --load-adapter, and sets the options of the model by their
-/// configurations. `given`: the options as the user wrote them, by name. Error: that of a folder, or
-/// a given option that contradicts it. Global rank 0.
+/// configurations. `given`: the options as the user wrote them, by name. Error: that of a folder,
+/// or a given option that contradicts it. Global rank 0.
 base::Result<ModelSource> read_hf_model(config::TrainConfig& config, const nlohmann::json& given);
 
 /// Gives every rank the configurations that rank 0 read, and sets the options of the model by them.
@@ -35,7 +35,7 @@ void share_hf_model(ModelSource& source, config::ModelConfig& model,
 /// tensors that are not used.
 struct HfWeights {
   std::shared_ptr<const checkpoint::TensorStore> weights, adapters;  // null: none
-  std::string notice;  // empty: none
+  std::string notice;                                                // empty: none
 };
 
 /// Opens the files on every rank. Error: a rank sees other files, or a tensor is missing or has
@@ -50,8 +50,8 @@ struct SavedModels {
 };
 
 /// Their configurations: those of the model that the run began from, or new ones. Error: no family
-/// has the model or the adapters, or a folder is not empty; a resumed run may replace a model there.
-/// Global rank 0.
+/// has the model or the adapters, or a folder is not empty; a resumed run may replace a model
+/// there. Global rank 0.
 base::Result<SavedModels> prepare_saves(const config::TrainConfig& config,
                                         const ModelSource& source);
 

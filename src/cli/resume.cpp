@@ -73,10 +73,10 @@ base::Status compare_tokenizer(const RunTokenizer& tokenizer, const json& saved)
   };
   const std::string before = protocol::text_of(saved, "hash");
   if (before == tokenizer.hash) return {};
-  return base::invalid_argument("--tokenizer",
-                                "is " + shown(tokenizer.hash) +
-                                    ", and the checkpoint was made with " + shown(before),
-                                "give the same tokenizer");
+  return base::invalid_argument(
+      "--tokenizer",
+      "is " + shown(tokenizer.hash) + ", and the checkpoint was made with " + shown(before),
+      "give the same tokenizer");
 }
 
 base::Status compare(const TrainConfig& config, const mesh::MeshShape& shape,
@@ -210,7 +210,8 @@ base::Result<ResumePoint> find_resume_point(const TrainConfig& config, const mes
                                             const RunTokenizer& tokenizer) {
   auto point = find_undamaged(config.checkpoint.load);
   if (!point) return point;
-  if (auto status = compare(config, shape, corpus, tokenizer, point.value()); !status) return status.error();
+  if (auto status = compare(config, shape, corpus, tokenizer, point.value()); !status)
+    return status.error();
   note_changes(config, point.value());
   note_saved_values(point.value());
   return point;

@@ -60,8 +60,9 @@ base::Result<RunInputs> share_inputs(base::Result<RunInputs> read,
   trace::broadcast_contents(world, contents, 0);
   if (is_root) return read;
   RunInputs received;
-  received.tracing = receive_tracing(config, shape, tokenizer, data::prompt_sets_of(message.at("prompts")),
-                                     message.at("plan"), std::move(contents));
+  received.tracing =
+      receive_tracing(config, shape, tokenizer, data::prompt_sets_of(message.at("prompts")),
+                      message.at("plan"), std::move(contents));
   received.intervention.context = make_program_context(config, shape, received.tracing);
   return received;
 }

@@ -92,7 +92,8 @@ base::Result<RunTokenizer> read_tokenizer(config::TrainConfig& config, const jso
   const fs::path file = file_of(path);
   const auto text = base::read_small_file(file.string(), tokenize::kMaxFileBytes);
   if (!text) {
-    return base::invalid_argument("--tokenizer", "\"" + file.string() + "\" " + text.error().message,
+    return base::invalid_argument("--tokenizer",
+                                  "\"" + file.string() + "\" " + text.error().message,
                                   "give a tokenizer.json, its folder, or byte");
   }
   auto read = tokenize::Tokenizer::read(text.value(), file.string());

@@ -29,8 +29,8 @@ struct RunTokenizer {
   nlohmann::json facts() const;
 };
 
-/// Reads the file of --tokenizer, by default that of --hf-model. Then `config.data.tokenizer` is the
-/// path or "byte". A model without --hf-model and --vocab-size gets the vocabulary of the file.
+/// Reads the file of --tokenizer, by default that of --hf-model. Then `config.data.tokenizer` is
+/// the path or "byte". A model without --hf-model and --vocab-size gets the vocabulary of the file.
 /// `given`: the options as the user wrote them, by name. Error: the file cannot be read, or the
 /// model has fewer rows than the file has ids. Global rank 0.
 base::Result<RunTokenizer> read_tokenizer(config::TrainConfig& config, const nlohmann::json& given);

@@ -135,6 +135,10 @@ int supervise(const Words& words, const std::string& folder, std::int64_t max_re
     const Ending ending = watch(child.value(), request);
     if (ending.code == kExitDone || ending.was_told_to_stop) return ending.code;
     if (restart == 0 && ending.code == kExitUsage) return ending.code;
+    if (ending.code == kExitPersistent) {
+      fmt::print(stderr, "supervise: the run would fail at the same step again; no restart\n");
+      return ending.code;
+    }
     if (restart == max_restarts) {
       fmt::print(stderr,
                  "supervise: the run ended with code {} after {} restarts; no more follow\n",

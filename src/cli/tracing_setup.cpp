@@ -113,7 +113,8 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
                                            const ResumedPlan* resumed) {
   TracingSetup setup;
   setup.token_texts = tokenizer.texts;
-  if (auto status = read_prompt_sets(config, tokenizer, setup.prompts); !status) return status.error();
+  if (auto status = read_prompt_sets(config, tokenizer, setup.prompts); !status)
+    return status.error();
   if (auto status = open_vectors(config, setup.vectors); !status) return status.error();
   setup.context = train::make_plan_context(config, shape, setup.vectors.get(), setup.prompts);
   setup.passes = train::make_other_passes(config);
@@ -133,8 +134,8 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
 }
 
 TracingSetup receive_tracing(const config::TrainConfig& config, const mesh::MeshShape& shape,
-                             const RunTokenizer& tokenizer, std::vector<data::PromptSet> prompts, const nlohmann::json& plan,
-                             trace::FileContents contents) {
+                             const RunTokenizer& tokenizer, std::vector<data::PromptSet> prompts,
+                             const nlohmann::json& plan, trace::FileContents contents) {
   TracingSetup setup;
   setup.token_texts = tokenizer.texts;
   setup.prompts = std::move(prompts);

@@ -44,8 +44,8 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
 /// The same setup, made from the data of another rank: its prompts, its plan (null: none), and the
 /// contents of the files that the plan names.
 TracingSetup receive_tracing(const config::TrainConfig& config, const mesh::MeshShape& shape,
-                             const RunTokenizer& tokenizer, std::vector<data::PromptSet> prompts, const nlohmann::json& plan,
-                             trace::FileContents contents);
+                             const RunTokenizer& tokenizer, std::vector<data::PromptSet> prompts,
+                             const nlohmann::json& plan, trace::FileContents contents);
 
 /// Adds "points", "program_places", "plan", "prompt_sets" and "vectors" of docs/protocol.md, "The
 /// run's facts".

@@ -105,12 +105,23 @@ base::Result<mesh::MeshShape> check_config(const config::TrainConfig& config,
   return mesh::fit_mesh(launch.world_size, config.tensor_model_parallel_size, 1);
 }
 
-base::Result<TrainSetup> prepare(config::TrainConfig config, const comm::Launch& launch) {
+// `given`: the options as the user wrote them.
+base::Result<TrainSetup> prepare(config::TrainConfig config, const comm::Launch& launch,
+                                 const nlohmann::json& given) {
+  base::Result<ModelSource> source = ModelSource{};
+  if (launch.rank == 0) source = read_hf_model(config, given);
+  if (!source) return source.error();
+  base::Result<RunTokenizer> tokenizer = RunTokenizer{};
+  if (launch.rank == 0) tokenizer = read_tokenizer(config, given);
+  if (!tokenizer) return tokenizer.error();
   auto shape = check_config(config, launch);
   if (!shape) return shape.error();
   auto corpus = data::TextCorpus::open(config.data.data_path, config.data.data_exclude);
   if (!corpus) return corpus.error();
-  return TrainSetup{std::move(config), launch, shape.value(), std::move(corpus).value()};
+  TrainSetup run{std::move(config), launch, shape.value(), std::move(corpus).value()};
+  run.source = std::move(source).value();
+  run.tokenizer = std::move(tokenizer).value();
+  return run;
 }
 
 int threads_per_rank(const TrainSetup& run) {
@@ -298,11 +309,19 @@ void share_tokens(TrainSetup& run, const comm::ProcessGroup& world) {
     return;
   }
   const auto* const own = dynamic_cast<const data::IdTokens*>(run.tokens.get());
-  at::Tensor size = at::full({1}, own != nullptr ? own->size() : 0, at::kLong);
+  const auto options = at::device(at::kCPU);
+  at::Tensor size = at::full({1}, own != nullptr ? own->size() : 0, options.dtype(at::kLong));
   world.broadcast(size, 0);
-  at::Tensor ids = own != nullptr ? own->ids() : at::empty({size.item<std::int64_t>()}, at::kInt);
+  at::Tensor ids =
+      own != nullptr ? own->ids() : at::empty({size.item<std::int64_t>()}, options.dtype(at::kInt));
   world.broadcast(ids, 0);
   run.tokens = std::make_unique<data::IdTokens>(std::move(ids));
+}
+
+int exit_code(const std::exception& error) {
+  const auto* const found = dynamic_cast<const train::NonFiniteError*>(&error);
+  if (found == nullptr) return kExitFailure;
+  return found->is_persistent() ? kExitPersistent : kExitTransient;
 }
 
 // Compares the options, then gives every rank the inputs that rank 0 read. Collective.
@@ -347,8 +366,8 @@ int train_on_mesh(TrainSetup& run, base::Result<RunInputs> read, control::HubSes
     fmt::print(stderr, "tensor-tracer: {}: {}\n", mesh::describe(run.shape, run.launch.rank),
                error.what());
     if (hub != nullptr) hub->finish();
-    if (run.launch.is_launched()) world.abort(kExitFailure);
-    return kExitFailure;
+    if (run.launch.is_launched()) world.abort(exit_code(error));
+    return exit_code(error);
   }
 }
 
@@ -442,16 +461,8 @@ int run_train(int argc, const char* const* argv) {
   if (auto backend = comm::check_backend(launch.value(), config.distributed_backend); !backend)
     return refuse(backend.error(), rank);
   nlohmann::json given = given_options(app);
-  base::Result<ModelSource> source = ModelSource{};
-  if (is_first) source = read_hf_model(config, given);
-  if (!source) return refuse(source.error(), rank);
-  base::Result<RunTokenizer> tokenizer = RunTokenizer{};
-  if (is_first) tokenizer = read_tokenizer(config, given);
-  if (!tokenizer) return refuse(tokenizer.error(), rank);
-  auto run = prepare(std::move(config), launch.value());
+  auto run = prepare(std::move(config), launch.value(), given);
   if (!run) return refuse(run.error(), rank);
-  run.value().source = std::move(source).value();
-  run.value().tokenizer = std::move(tokenizer).value();
   run.value().given = std::move(given);
   for (const char* secret : config::kPrivateOptions) run.value().given.erase(secret);
   if (const std::string& folder = run.value().config.checkpoint.save; !folder.empty())

@@ -63,8 +63,7 @@ base::Status check_positions(const ModelConfig& model) {
   if (model.position_embedding_type == "learned_absolute" &&
       model.max_positions() < model.seq_length) {
     return base::invalid_argument("--seq-length",
-                                  std::to_string(model.seq_length) +
-                                      " tokens are more than the " +
+                                  std::to_string(model.seq_length) + " tokens are more than the " +
                                       std::to_string(model.max_positions()) +
                                       " positions of --max-position-embeddings",
                                   "give fewer");

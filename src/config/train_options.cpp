@@ -1,63 +1,74 @@
-#include "tensor_tracer/config/train_config.h"
-
 #include <utility>
+
+#include "tensor_tracer/config/train_config.h"
 
 namespace tt::config {
 namespace {
 
+Options shape_options(ModelConfig& model) {
+  return {{"--num-layers", &model.num_layers, "transformer layers", positive()},
+          {"--hidden-size", &model.hidden_size, "width of the residual stream", positive()},
+          {"--ffn-hidden-size", &model.ffn_hidden_size,
+           "inner width of the MLP; 0: 4 x --hidden-size", not_negative()},
+          {"--num-attention-heads", &model.num_attention_heads, "attention heads", positive()},
+          {"--num-query-groups", &model.num_query_groups,
+           "groups of heads that share keys and values; 0: one per head; 1: multi-query attention",
+           not_negative()},
+          {"--kv-channels", &model.kv_channels,
+           "size of a head; 0: --hidden-size / --num-attention-heads", not_negative()},
+          {"--seq-length", &model.seq_length, "tokens per sequence", positive()},
+          {"--vocab-size", &model.vocab_size,
+           "rows of the embedding; by default as many as the tokenizer has ids", positive()},
+          {"--normalization", &model.normalization, "LayerNorm or RMSNorm",
+           one_of({"LayerNorm", "RMSNorm"})},
+          {"--norm-epsilon", &model.norm_epsilon, "epsilon of the normalization", positive()},
+          {"--activation", &model.activation,
+           "activation of the MLP without --swiglu: gelu_tanh, gelu, relu or silu",
+           one_of({"gelu_tanh", "gelu", "relu", "silu"})},
+          {"--swiglu", &model.swiglu, "use silu(gate) x up in the MLP instead of --activation"},
+          {"--qk-layernorm", &model.qk_layernorm, "normalize queries and keys by head"},
+          {"--untie-embeddings-and-output-weights", &model.untie_embeddings_and_output_weights,
+           "give the output layer separate weights"},
+          {"--attention-dropout", &model.attention_dropout,
+           "dropout probability for attention probabilities", share()},
+          {"--hidden-dropout", &model.hidden_dropout,
+           "dropout probability before each residual sum", share()},
+          {"--init-method-std", &model.init_method_std, "standard deviation of the initial weights",
+           not_negative()}};
+}
+
+Options position_options(ModelConfig& model) {
+  return {
+      {"--position-embedding-type", &model.position_embedding_type, "learned_absolute or rope",
+       one_of({"learned_absolute", "rope"})},
+      {"--max-position-embeddings", &model.max_position_embeddings,
+       "rows of the learned positions; 0: --seq-length", not_negative()},
+      {"--rotary-base", &model.rotary_base, "base of the rotary embedding's frequencies",
+       positive()},
+      {"--rope-scaling-factor", &model.rope_scaling_factor,
+       "divide low rotary frequencies by this factor, as Llama 3 does; 1: no scaling", positive()},
+      {"--rope-low-freq-factor", &model.rope_low_freq_factor,
+       "wavelengths above --rope-original-max-positions / this factor are scaled whole",
+       positive()},
+      {"--rope-high-freq-factor", &model.rope_high_freq_factor,
+       "wavelengths below --rope-original-max-positions / this factor are not scaled", positive()},
+      {"--rope-original-max-positions", &model.rope_original_max_positions,
+       "tokens per sequence before the rotary frequencies were scaled", positive()}};
+}
+
+Options bias_options(ModelConfig& model) {
+  return {{"--disable-bias-linear", &model.disable_bias_linear, "use linear layers without bias"},
+          {"--add-qkv-bias", &model.add_qkv_bias,
+           "with --disable-bias-linear: queries, keys and values have a bias"},
+          {"--add-proj-bias", &model.add_proj_bias,
+           "with --disable-bias-linear: the projection after attention has a bias"},
+          {"--add-mlp-bias", &model.add_mlp_bias,
+           "with --disable-bias-linear: the linear layers of the MLP have a bias"}};
+}
+
 Options model_options(ModelConfig& model) {
-  return fixed(agreed(
-      {{"--num-layers", &model.num_layers, "transformer layers", positive()},
-       {"--hidden-size", &model.hidden_size, "width of the residual stream", positive()},
-       {"--ffn-hidden-size", &model.ffn_hidden_size, "inner width of the MLP; 0: 4 x --hidden-size",
-        not_negative()},
-       {"--num-attention-heads", &model.num_attention_heads, "attention heads", positive()},
-       {"--num-query-groups", &model.num_query_groups,
-        "groups of heads that share keys and values; 0: one per head; 1: multi-query attention",
-        not_negative()},
-       {"--kv-channels", &model.kv_channels,
-        "size of a head; 0: --hidden-size / --num-attention-heads", not_negative()},
-       {"--seq-length", &model.seq_length, "tokens per sequence", positive()},
-       {"--vocab-size", &model.vocab_size,
-        "rows of the embedding; by default as many as the tokenizer has ids", positive()},
-       {"--normalization", &model.normalization, "LayerNorm or RMSNorm",
-        one_of({"LayerNorm", "RMSNorm"})},
-       {"--norm-epsilon", &model.norm_epsilon, "epsilon of the normalization", positive()},
-       {"--position-embedding-type", &model.position_embedding_type, "learned_absolute or rope",
-        one_of({"learned_absolute", "rope"})},
-       {"--max-position-embeddings", &model.max_position_embeddings,
-        "rows of the learned positions; 0: --seq-length", not_negative()},
-       {"--rotary-base", &model.rotary_base, "base of the rotary embedding's frequencies",
-        positive()},
-       {"--rope-scaling-factor", &model.rope_scaling_factor,
-        "divide low rotary frequencies by this factor, as Llama 3 does; 1: no scaling", positive()},
-       {"--rope-low-freq-factor", &model.rope_low_freq_factor,
-        "wavelengths above --rope-original-max-positions / this factor are scaled whole",
-        positive()},
-       {"--rope-high-freq-factor", &model.rope_high_freq_factor,
-        "wavelengths below --rope-original-max-positions / this factor are not scaled", positive()},
-       {"--rope-original-max-positions", &model.rope_original_max_positions,
-        "tokens per sequence before the rotary frequencies were scaled", positive()},
-       {"--activation", &model.activation,
-        "activation of the MLP without --swiglu: gelu_tanh, gelu, relu or silu",
-        one_of({"gelu_tanh", "gelu", "relu", "silu"})},
-       {"--swiglu", &model.swiglu, "use silu(gate) x up in the MLP instead of --activation"},
-       {"--qk-layernorm", &model.qk_layernorm, "normalize queries and keys by head"},
-       {"--disable-bias-linear", &model.disable_bias_linear, "use linear layers without bias"},
-       {"--add-qkv-bias", &model.add_qkv_bias,
-        "with --disable-bias-linear: queries, keys and values have a bias"},
-       {"--add-proj-bias", &model.add_proj_bias,
-        "with --disable-bias-linear: the projection after attention has a bias"},
-       {"--add-mlp-bias", &model.add_mlp_bias,
-        "with --disable-bias-linear: the linear layers of the MLP have a bias"},
-       {"--untie-embeddings-and-output-weights", &model.untie_embeddings_and_output_weights,
-        "give the output layer separate weights"},
-       {"--attention-dropout", &model.attention_dropout,
-        "dropout probability for attention probabilities", share()},
-       {"--hidden-dropout", &model.hidden_dropout, "dropout probability before each residual sum",
-        share()},
-       {"--init-method-std", &model.init_method_std, "standard deviation of the initial weights",
-        not_negative()}}));
+  return fixed(
+      agreed(joined({shape_options(model), position_options(model), bias_options(model)})));
 }
 
 Options fine_tuning_options(ModelConfig& model, CheckpointConfig& checkpoint) {
@@ -73,18 +84,22 @@ Options fine_tuning_options(ModelConfig& model, CheckpointConfig& checkpoint) {
                     "write the adapters to this folder at the end, in the form of PEFT",
                     {},
                     presence}};
-  return joined({fixed(agreed(
-      {{"--lora-rank", &model.lora_rank,
-        "train adapters of this rank (LoRA), and nothing else; 0: train the model", not_negative()},
-       {"--lora-alpha", &model.lora_alpha, "scale of the adapters times --lora-rank", positive()},
-       {"--lora-target-modules", Commas{&model.lora_target_modules},
-        "layers with adapters, separated by commas: query, key, value, qkv (all three as one), "
-        "proj, gate, up, fc1 (both as one), fc2",
-        one_of({"query", "key", "value", "qkv", "proj", "gate", "up", "fc1", "fc2"})},
-       {"--freeze", Commas{&model.freeze},
-        "parameters that are not trained: patterns with * such as embedding.*, separated by "
-        "commas"}})),
-                 std::move(files)});
+  return joined(
+      {fixed(agreed(
+           {{"--lora-rank", &model.lora_rank,
+             "train adapters of this rank (LoRA), and nothing else; 0: train the model",
+             not_negative()},
+            {"--lora-alpha", &model.lora_alpha, "scale of the adapters times --lora-rank",
+             positive()},
+            {"--lora-target-modules", Commas{&model.lora_target_modules},
+             "layers with adapters, separated by commas: query, key, value, qkv (all three as "
+             "one), "
+             "proj, gate, up, fc1 (both as one), fc2",
+             one_of({"query", "key", "value", "qkv", "proj", "gate", "up", "fc1", "fc2"})},
+            {"--freeze", Commas{&model.freeze},
+             "parameters that are not trained: patterns with * such as embedding.*, separated by "
+             "commas"}})),
+       std::move(files)});
 }
 
 Options training_options(TrainConfig& config) {

@@ -23,7 +23,9 @@ at::Tensor IdTokens::read(std::int64_t begin, std::int64_t count) const {
 
 double IdTokens::unigram_entropy() const {
   const at::Tensor counts = at::bincount(ids_);
-  return at::special_entr(counts.to(at::kDouble) / static_cast<double>(size())).sum().item<double>();
+  return at::special_entr(counts.to(at::kDouble) / static_cast<double>(size()))
+      .sum()
+      .item<double>();
 }
 
 at::Tensor tokenize(const TextCorpus& corpus, const tokenize::Tokenizer& tokenizer,
@@ -37,8 +39,8 @@ at::Tensor tokenize(const TextCorpus& corpus, const tokenize::Tokenizer& tokeniz
     for (const std::int64_t id : ids.value()) all.push_back(static_cast<std::int32_t>(id));
     if (end) all.push_back(static_cast<std::int32_t>(*end));
   }
-  const at::Tensor ids = at::empty({static_cast<std::int64_t>(all.size())},
-                                   at::device(at::kCPU).dtype(at::kInt));
+  const at::Tensor ids =
+      at::empty({static_cast<std::int64_t>(all.size())}, at::device(at::kCPU).dtype(at::kInt));
   std::ranges::copy(all, ids.mutable_data_ptr<std::int32_t>());
   return ids;
 }

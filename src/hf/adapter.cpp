@@ -60,8 +60,8 @@ std::vector<std::string> targets_named(const json& config, const ModelConfig& mo
 
 std::optional<std::string> adapter_module(const json& config, const ModelConfig& model,
                                           std::string_view layer, const std::string& target) {
-  const auto row = std::ranges::find_if(
-      kTargets, [&](const TargetRow& one) { return target == one.target; });
+  const auto row =
+      std::ranges::find_if(kTargets, [&](const TargetRow& one) { return target == one.target; });
   return row == kTargets.end() ? std::nullopt : module_of(config, model, *row, layer);
 }
 
@@ -74,7 +74,8 @@ base::Status apply_adapter_config(const json& adapter, const json& config, Model
   reader.allow("peft_type", {"LORA"});
   reader.allow("bias", {"none"});
   for (const char* key : {"use_dora", "use_rslora", "use_qalora"}) reader.allow(key, {false});
-  for (const char* key : {"modules_to_save", "rank_pattern", "alpha_pattern", "layers_to_transform"})
+  for (const char* key :
+       {"modules_to_save", "rank_pattern", "alpha_pattern", "layers_to_transform"})
     reader.allow(key, {json::object(), json::array()});
   reader.need("r", model.lora_rank);
   model.lora_alpha = 8.0;  // PEFT's default
@@ -102,10 +103,9 @@ base::Result<json> make_adapter_config(const json& config, const ModelConfig& mo
       continue;
     const auto module = module_of(config, model, row, std::string("layers.1.") + row.layer);
     if (!module) {
-      return base::invalid_argument("--save-adapter",
-                                    "the family has no module for " + target +
-                                        " of --lora-target-modules",
-                                    row.is_whole ? "name its parts" : "name the whole layer");
+      return base::invalid_argument(
+          "--save-adapter", "the family has no module for " + target + " of --lora-target-modules",
+          row.is_whole ? "name its parts" : "name the whole layer");
     }
     // "attn.c_proj" and "mlp.c_proj" of GPT-2 differ only in the word before.
     const bool is_shared = targets_named(config, model, last_word(*module)).size() > 1;

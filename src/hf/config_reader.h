@@ -10,8 +10,8 @@
 
 namespace tt::hf {
 
-/// Reads keys of a JSON file such as config.json. After an error, further reads have no effect. A key with null
-/// counts as left out, as in transformers. Thread: one.
+/// Reads keys of a JSON file such as config.json. After an error, further reads have no effect. A
+/// key with null counts as left out, as in transformers. Thread: one.
 class ConfigReader {
  public:
   /// `config`: an object that outlives the reader.

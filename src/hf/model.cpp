@@ -73,8 +73,8 @@ base::Status apply_config(const json& config, ModelConfig& model) {
     std::string known;
     for (const Family* one : families())
       known += (known.empty() ? "" : ", ") + std::string(one->model_type);
-    reader.refuse("model_type", "\"" + type_of(config) + "\" is not a family that is known here: " +
-                                    known);
+    reader.refuse("model_type",
+                  "\"" + type_of(config) + "\" is not a family that is known here: " + known);
   }
   if (reader.has("quantization_config"))
     reader.refuse("quantization_config", "weights that are quantized cannot be trained here");
@@ -88,8 +88,8 @@ Source source_of(const json& config, const ModelConfig& model, std::string_view 
   const std::size_t dot = pattern.text.rfind('.');
   const std::string module = pattern.text.substr(0, dot);
   const std::string kind = pattern.text.substr(dot);  // ".weight" or ".bias"
-  const auto row = std::ranges::find_if(
-      family.names, [&](const NameRow& one) { return one.ours == module; });
+  const auto row =
+      std::ranges::find_if(family.names, [&](const NameRow& one) { return one.ours == module; });
   TT_CHECK(row != family.names.end(), "no family's name for " + std::string(name));
   Source source;
   for (const char* theirs : row->theirs)

@@ -26,7 +26,8 @@ bool is_there(const fs::path& path) {
 }
 
 bool has_files_of_pickle(const fs::path& folder) {
-  return is_there(folder / "pytorch_model.bin") || is_there(folder / "pytorch_model.bin.index.json");
+  return is_there(folder / "pytorch_model.bin") ||
+         is_there(folder / "pytorch_model.bin.index.json");
 }
 
 // The files that an index names; each is a name in its folder.
@@ -39,7 +40,8 @@ base::Result<std::vector<std::string>> files_of_index(const fs::path& path) {
     if (!file.is_string()) return bad_file(path, "its weight_map is not a list of file names");
     const fs::path name = file.get<std::string>();
     if (name.filename() != name || name.extension() != ".safetensors")
-      return bad_file(path, "names \"" + name.string() + "\", which is no .safetensors file of the folder");
+      return bad_file(
+          path, "names \"" + name.string() + "\", which is no .safetensors file of the folder");
     files.insert(name.string());
   }
   if (files.empty()) return bad_file(path, "names no file");

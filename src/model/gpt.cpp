@@ -210,10 +210,10 @@ Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config,
       head_(context, config, output_layer_ ? *output_layer_ : word_embeddings_.weight()),
       places_(kNumPlaces) {
   if (config.position_embedding_type == "learned_absolute") {
-    position_embeddings_ = nn::make_parameter(
-        context, "embedding.position_embeddings.weight",
-        {config.max_positions(), config.hidden_size},
-        mesh::Placement::replicate(), nn::Init::kNormal, config.init_method_std);
+    position_embeddings_ =
+        nn::make_parameter(context, "embedding.position_embeddings.weight",
+                           {config.max_positions(), config.hidden_size},
+                           mesh::Placement::replicate(), nn::Init::kNormal, config.init_method_std);
   }
   layers_.reserve(static_cast<std::size_t>(config.num_layers));
   for (int layer = 1; layer <= config.num_layers; ++layer)

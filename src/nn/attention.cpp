@@ -62,8 +62,8 @@ at::Tensor rotary_angles(const config::ModelConfig& config) {
   const auto head_size = static_cast<double>(config.head_size());
   const at::Tensor exponent =
       at::arange(0, config.head_size(), 2, at::device(at::kCPU).dtype(at::kDouble)) / head_size;
-  const at::Tensor frequency = scaled(
-      at::pow(at::full({}, config.rotary_base, exponent.options()), exponent.neg()), config);
+  const at::Tensor frequency =
+      scaled(at::pow(at::full({}, config.rotary_base, exponent.options()), exponent.neg()), config);
   const at::Tensor angle = at::outer(at::arange(config.seq_length, exponent.options()), frequency);
   return at::cat({angle, angle}, -1);
 }
@@ -172,8 +172,8 @@ void Attention::declare_heads(points::PlaceTableBuilder& places) {
   places_[kValue] = add_heads("Value", "attention.value", "values by query group", qkv[2]);
   if (query_norm_) {
     query_norm_->declare(places, "attention.query_norm");
-    places_[kNormedQuery] = add_heads("", "attention.query_norm.output",
-                                      "queries by head, normalized by head", qkv[0]);
+    places_[kNormedQuery] =
+        add_heads("", "attention.query_norm.output", "queries by head, normalized by head", qkv[0]);
     key_norm_->declare(places, "attention.key_norm");
     places_[kNormedKey] = add_heads("", "attention.key_norm.output",
                                     "keys by query group, normalized by head", qkv[1]);

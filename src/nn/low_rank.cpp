@@ -59,7 +59,8 @@ LowRank::LowRank(const BuildContext& context, const config::ModelConfig& config,
                         placement_of_b(site, target), Init::kZeros)) {
   const int rank = context.described_ranks > 0 ? 0 : context.tensor.rank();
   begin_ = local_columns(site, target.first, rank, context.tensor_ranks());
-  size_ = local_columns(site, target.first + target.segments, rank, context.tensor_ranks()) - begin_;
+  size_ =
+      local_columns(site, target.first + target.segments, rank, context.tensor_ranks()) - begin_;
 }
 
 at::Tensor LowRank::forward(const at::Tensor& x) const {

@@ -35,8 +35,8 @@ Mlp::Mlp(const BuildContext& context, const config::ModelConfig& config, const s
            {name + ".fc1", config.hidden_size, (config.swiglu ? 2 : 1) * config.ffn_size(),
             config.has_mlp_bias(), config.init_method_std},
            fc1_segments(config, context.tensor_ranks())),
-      fc2_(context, {name + ".fc2", config.ffn_size(), config.hidden_size,
-                     config.has_mlp_bias(), residual_init_std(config)}),
+      fc2_(context, {name + ".fc2", config.ffn_size(), config.hidden_size, config.has_mlp_bias(),
+                     residual_init_std(config)}),
       tensor_ranks_(context.tensor_ranks()),
       places_(kNumMlpPlaces) {
   std::vector<AdapterTarget> targets = {{"fc1", name + ".fc1", 0, config.swiglu ? 2U : 1U}};
@@ -67,12 +67,11 @@ void Mlp::declare(points::PlaceTableBuilder& places) {
                           .legacy_flag = 4},
                          fc1, tensor_ranks_));
   places.add_alias(places_[kMlpFc1], "mlp.fc1.output");
-  places_[kMlpActivation] = places.add(
-      sharded({.name = "MLPActivation",
-               .path = "mlp.activation",
-               .text = describe_activation(config_),
-               .bias = "not applicable"},
-              {fc1[0]}, tensor_ranks_));
+  places_[kMlpActivation] = places.add(sharded({.name = "MLPActivation",
+                                                .path = "mlp.activation",
+                                                .text = describe_activation(config_),
+                                                .bias = "not applicable"},
+                                               {fc1[0]}, tensor_ranks_));
   places.add_alias(places_[kMlpActivation], "mlp.fc2.input");
   fc2_.declare(places, "mlp.fc2", "Fc2Weight");
   places_[kMlpOutput] =

@@ -35,15 +35,15 @@ Parameter make_parameter(const BuildContext& context, const std::string& name,
         placement.is_sharded()
             ? comm::shard_shape(placement, full_shape, rank, context.tensor_ranks())
             : full_shape;
-    return at::empty(local,
-                     at::TensorOptions().dtype(context.params_dtype).device(context.device));
+    return at::empty(local, at::TensorOptions().dtype(context.params_dtype).device(context.device));
   };
   const auto made = [&](at::Tensor local) -> Parameter {
     const bool is_trained = !is_frozen(name, context.frozen);
     return {name, local.set_requires_grad(is_trained), placement, full_shape, false, is_trained};
   };
   if (context.device.is_meta()) return made(empty_shard(0));
-  if (context.loads_parameters && !is_adapter(name)) return made(empty_shard(context.tensor.rank()));
+  if (context.loads_parameters && !is_adapter(name))
+    return made(empty_shard(context.tensor.rank()));
   at::Tensor full = at::zeros(full_shape, at::device(at::kCPU).dtype(at::kFloat));
   if (init == Init::kOnes) full.fill_(1.0);
   if (init == Init::kNormal) {

@@ -18,8 +18,8 @@ namespace {
 base::Status write_files(NewFolder& folder, const nlohmann::json& config,
                          const std::vector<checkpoint::NamedTensor>& tensors) {
   const auto path = folder.path();
-  const auto written = checkpoint::write_safetensors(
-      (path / "adapter_model.safetensors").string(), tensors, {{"format", "pt"}});
+  const auto written = checkpoint::write_safetensors((path / "adapter_model.safetensors").string(),
+                                                     tensors, {{"format", "pt"}});
   if (!written) return written.error();
   if (auto status = folder.write("adapter_config.json", config.dump(2) + "\n"); !status)
     return status;

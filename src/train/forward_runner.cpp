@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "src/train/finite_check.h"
 #include "tensor_tracer/comm/collectives.h"
 
 namespace tt::train {
@@ -54,7 +55,9 @@ OpenForward ForwardRunner::forward(const GlobalBatch& of, std::int64_t micro_bat
   const data::Batch batch = read(of, micro_batch);
   const trace::ForwardScope scope{of.step, micro_batch, batch.first_row, of.phase, 0, of.index};
   OpenForward forward = open(scope, {batch.tokens, batch.labels}, tracer, hooks_);
-  forward.loss = model_.loss(batch.tokens, batch.labels, context_of(forward, scope, of.drops));
+  nn::ForwardContext context = context_of(forward, scope, of.drops);
+  if (of.check != nullptr) context.interventions = of.check->after(context.interventions);
+  forward.loss = model_.loss(batch.tokens, batch.labels, context);
   forward.pass.end_forward();
   return forward;
 }

@@ -20,10 +20,15 @@ namespace {
 namespace fs = std::filesystem;
 
 // The files of a tokenizer, and what generate() needs.
-constexpr std::array<const char*, 9> kCopiedFiles = {
-    "tokenizer.json",     "tokenizer_config.json", "special_tokens_map.json",
-    "added_tokens.json",  "vocab.json",            "merges.txt",
-    "tokenizer.model",    "chat_template.jinja",   "generation_config.json"};
+constexpr std::array<const char*, 9> kCopiedFiles = {"tokenizer.json",
+                                                     "tokenizer_config.json",
+                                                     "special_tokens_map.json",
+                                                     "added_tokens.json",
+                                                     "vocab.json",
+                                                     "merges.txt",
+                                                     "tokenizer.model",
+                                                     "chat_template.jinja",
+                                                     "generation_config.json"};
 
 base::Status add(checkpoint::ModelFiles& files, const at::Tensor& full, const hf::Source& source) {
   std::int64_t begin = 0;

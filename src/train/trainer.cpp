@@ -9,6 +9,7 @@
 
 #include "src/train/adapter_export.h"
 #include "src/train/export.h"
+#include "src/train/finite_check.h"
 #include "src/train/hf_export.h"
 #include "src/train/preview.h"
 #include "tensor_tracer/base/thread.h"
@@ -87,8 +88,8 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
           parts_.is_told_to_stop, saving()) {
   load();
   if (!config.checkpoint.save.empty()) {
-    checkpoints_.emplace(config_.checkpoint, parts_.groups, TrainState{parameters_, trained_, optimizer_},
-                         parts_.on_saved);
+    checkpoints_.emplace(config_.checkpoint, parts_.groups,
+                         TrainState{parameters_, trained_, optimizer_}, parts_.on_saved);
   }
   if (!config.export_tensors.empty()) export_steps_ = config::parse_steps(config.export_at).value();
   if (parts_.plan != nullptr) {
@@ -143,8 +144,8 @@ base::Status Trainer::read_parameters() {
     return load_state(*parts_.state, {parameters_, trained_, optimizer_}, tensor);
   const auto part = [this](bool adapters) {
     std::vector<nn::Parameter> some = parameters_;
-    std::erase_if(
-        some, [=](const nn::Parameter& one) { return nn::is_adapter(one.name) != adapters; });
+    std::erase_if(some,
+                  [=](const nn::Parameter& one) { return nn::is_adapter(one.name) != adapters; });
     return some;
   };
   base::Status status;
@@ -227,13 +228,38 @@ void Trainer::update(const StepReport& report) {
   if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
     if (recover_from_nonfinite(report.step)) return;
     notify(report);
-    throw TrainError("loss " + std::to_string(report.loss) + " or gradient norm " +
-                     std::to_string(report.grad_norm) + " is not finite at step " +
-                     std::to_string(report.step));
+    repeat_step(report);
   }
   if (config_.optimizer.clip_grad > 0)
     gradients_.clip(report.grad_norm, config_.optimizer.clip_grad);
   optimizer_.step(report.lr);
+}
+
+// The optimizer has not moved, so the weights are those before the step. A repetition that is
+// finite shows that they are good, and they are saved.
+void Trainer::repeat_step(const StepReport& report) {
+  runner_.finish();
+  gradients_.zero();
+  FiniteCheck check(model_.places());
+  const double loss = runner_.mean_over_replicas(runner_.mean_loss(
+      {.step = report.step, .drops = true, .has_backward = true, .check = &check}, nullptr));
+  check.look_at_gradients(trained_);
+  const auto found = check.first_finding(parts_.groups.world);
+  gradients_.reduce();
+  const bool is_persistent = found || !std::isfinite(loss) || !std::isfinite(gradients_.norm());
+  std::string message = "loss " + std::to_string(report.loss) + " or gradient norm " +
+                        std::to_string(report.grad_norm) + " is not finite at step " +
+                        std::to_string(report.step) +
+                        "; repeated from the same state, the step is ";
+  message += is_persistent ? "not finite again (persistent): the first such number is in " +
+                                 found.value_or("a sum over ranks")
+                           : "finite (transient): a fault of this machine is likely";
+  notify_viewers("log", {{"level", "error"}, {"message", message}});
+  const std::int64_t done = report.step - 1;
+  if (!is_persistent && checkpoints_ && done > parts_.steps_done &&
+      done != checkpoints_->last_step())
+    save(done);
+  throw NonFiniteError(message, is_persistent);
 }
 
 double Trainer::evaluate(std::int64_t number) {

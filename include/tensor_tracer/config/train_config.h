@@ -26,7 +26,7 @@ struct ModelConfig {
   std::int64_t num_query_groups = 0;  // 0: the number of attention heads
   std::int64_t kv_channels = 0;       // 0: hidden_size / num_attention_heads
   std::int64_t seq_length = 256;
-  std::int64_t vocab_size = 256;  // one for each byte
+  std::int64_t vocab_size = 256;            // one for each byte
   std::string normalization = "LayerNorm";  // or "RMSNorm"
   double norm_epsilon = 1e-5;
   std::string position_embedding_type = "learned_absolute";  // or "rope"

@@ -11,7 +11,8 @@
 
 namespace tt::data {
 
-/// The bytes of many text files, concatenated in the order of their sorted paths. Large files are mapped; small files are read into memory. Immutable. Thread: any.
+/// The bytes of many text files, concatenated in the order of their sorted paths. Large files are
+/// mapped; small files are read into memory. Immutable. Thread: any.
 class TextCorpus {
  public:
   /// `paths` are files, or folders that are searched recursively. Symbolic links are not followed.

@@ -11,9 +11,9 @@ namespace tt::nn {
 
 /// The part of a linear layer that an adapter changes: the columns of some segments of its output.
 struct AdapterTarget {
-  std::string name;         // a value of --lora-target-modules: "query"
-  std::string module;       // its parameters are <module>.lora_A.weight and <module>.lora_B.weight
-  std::size_t first = 0;    // segment
+  std::string name;       // a value of --lora-target-modules: "query"
+  std::string module;     // its parameters are <module>.lora_A.weight and <module>.lora_B.weight
+  std::size_t first = 0;  // segment
   std::size_t segments = 0;
 };
 

@@ -24,8 +24,8 @@ struct TrainState {
   const optim::AdamW& optimizer;              // of `trained`, in the same order
 };
 
-/// Reads the weights into this rank's tensors. Error: a tensor is missing or has another shape; some
-/// tensors may be read by then.
+/// Reads the weights into this rank's tensors. Error: a tensor is missing or has another shape;
+/// some tensors may be read by then.
 base::Status load_weights(const checkpoint::TensorStore& store,
                           const std::vector<nn::Parameter>& parameters,
                           const comm::ProcessGroup& tensor);

@@ -17,6 +17,8 @@
 
 namespace tt::train {
 
+class FiniteCheck;
+
 /// A forward pass whose backward may come later.
 struct OpenForward {
   trace::Pass pass;
@@ -31,6 +33,7 @@ struct GlobalBatch {
   std::int64_t index = 0;                     // batch of an evaluation, from 0
   bool drops = false;                         // dropout is on
   bool has_backward = false;
+  FiniteCheck* check = nullptr;  // looks at every value; null: nobody looks
 };
 
 /// Runs the model of one rank on training data, evaluations, prompts and previews. All ranks of the

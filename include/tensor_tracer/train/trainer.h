@@ -43,8 +43,8 @@ struct StepReport {
 };
 
 /// The run cannot continue: a loss or gradient is not finite, a checkpoint does not fit the model,
-/// or an export, the last checkpoint or the model at the end cannot be written. Thrown on every rank
-/// at the same step.
+/// or an export, the last checkpoint or the model at the end cannot be written. Thrown on every
+/// rank at the same step.
 class TrainError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -68,8 +68,8 @@ struct AdapterFolder {
 /// control_source and sink are null if there is no hub or this rank has no connection to it.
 struct TrainerParts {
   Groups groups;
-  const data::TokenSource* tokens = nullptr;      // the training text
-  data::Tokenizer tokenize = data::bytes_of;      // for prompts from viewers; global rank 0
+  const data::TokenSource* tokens = nullptr;       // the training text
+  data::Tokenizer tokenize = data::bytes_of;       // for prompts from viewers; global rank 0
   trace::ControlSource* control_source = nullptr;  // global rank 0
   trace::TraceSink* sink = nullptr;                // leaders
   std::uint64_t run_id = 0;
@@ -77,16 +77,28 @@ struct TrainerParts {
   std::shared_ptr<const trace::Plan> plan;    // the first plan; null: nothing is traced
   trace::InterventionHooks* hooks = nullptr;  // null: no support for programs
   std::vector<data::PromptSet> prompts;       // in the order of the plan context's prompt sets
-  std::shared_ptr<const checkpoint::TensorStore> state;  // to resume from; null: a new run
-  std::int64_t steps_done = 0;                           // by the run that saved `state`
-  std::shared_ptr<const checkpoint::TensorStore> weights;  // to begin from; null: random ones
+  std::shared_ptr<const checkpoint::TensorStore> state;     // to resume from; null: a new run
+  std::int64_t steps_done = 0;                              // by the run that saved `state`
+  std::shared_ptr<const checkpoint::TensorStore> weights;   // to begin from; null: random ones
   std::shared_ptr<const checkpoint::TensorStore> adapters;  // to begin from; null: new ones
   HfFolder save_hf;
   AdapterFolder save_adapters;
-  nlohmann::json checkpoint_facts;                       // of the run, for its checkpoints; rank 0
-  Checkpoints::OnSaved on_saved;                         // on rank 0
-  std::function<void(const StepReport&)> on_step;        // called on every rank
-  std::function<bool()> is_told_to_stop;  // on global rank 0: the run ends after its step
+  nlohmann::json checkpoint_facts;                 // of the run, for its checkpoints; rank 0
+  Checkpoints::OnSaved on_saved;                   // on rank 0
+  std::function<void(const StepReport&)> on_step;  // called on every rank
+  std::function<bool()> is_told_to_stop;           // on global rank 0: the run ends after its step
+};
+
+/// A loss or a gradient is not finite. The step was repeated from the same state.
+class NonFiniteError : public TrainError {
+ public:
+  NonFiniteError(const std::string& message, bool is_persistent)
+      : TrainError(message), is_persistent_(is_persistent) {}
+  /// False: the repeated step was finite.
+  bool is_persistent() const { return is_persistent_; }
+
+ private:
+  bool is_persistent_;
 };
 
 /// CPU seconds of all threads of the ranks, and the part of them that the tracer used on the
@@ -121,6 +133,7 @@ class Trainer {
   std::optional<double> valid_loss_of(std::int64_t number) const;
   void notify(const StepReport& report);
   bool recover_from_nonfinite(std::int64_t number);
+  [[noreturn]] void repeat_step(const StepReport& report);
   void notify_interventions(std::int64_t number) const;
   /// Acts only on global rank 0, and only if there is a hub.
   void notify_viewers(std::string_view event, nlohmann::json params) const;

@@ -9,12 +9,10 @@ using config::ModelConfig;
 using nlohmann::json;
 
 // Their names of our activations.
-const std::map<std::string, std::string> kActivations = {{"gelu_new", "gelu_tanh"},
-                                                         {"gelu_pytorch_tanh", "gelu_tanh"},
-                                                         {"gelu", "gelu"},
-                                                         {"relu", "relu"},
-                                                         {"silu", "silu"},
-                                                         {"swish", "silu"}};
+const std::map<std::string, std::string> kActivations = {
+    {"gelu_new", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"},
+    {"gelu", "gelu"},          {"relu", "relu"},
+    {"silu", "silu"},          {"swish", "silu"}};
 
 base::Status read_gpt2(ConfigReader& config, ModelConfig& model) {
   model.vocab_size = 50257;
@@ -84,7 +82,8 @@ std::vector<NameRow> gpt2_names() {
 }  // namespace
 
 const Family& gpt2() {
-  static const Family family{"gpt2", "GPT2LMHeadModel", "transformer.", read_gpt2, write_gpt2, gpt2_names()};
+  static const Family family{"gpt2",    "GPT2LMHeadModel", "transformer.",
+                             read_gpt2, write_gpt2,        gpt2_names()};
   return family;
 }
 

@@ -37,7 +37,8 @@ base::Status read_rope(ConfigReader& config, ModelConfig& model) {
     inner.read("high_freq_factor", model.rope_high_freq_factor);
     inner.read("original_max_position_embeddings", model.rope_original_max_positions);
   } else if (type != "default") {
-    inner.refuse("rope_type", "is \"" + type + "\"; this program computes \"default\" and \"llama3\"");
+    inner.refuse("rope_type",
+                 "is \"" + type + "\"; this program computes \"default\" and \"llama3\"");
   }
   return inner.status();
 }
@@ -127,12 +128,12 @@ json write_llama_like(const ModelConfig& model) {
                  {"rope_theta", model.rotary_base},
                  {"attention_dropout", model.attention_dropout}};
   if (model.rope_scaling_factor != 1.0) {
-    config["rope_scaling"] = {{"rope_type", "llama3"},
-                              {"factor", model.rope_scaling_factor},
-                              {"low_freq_factor", model.rope_low_freq_factor},
-                              {"high_freq_factor", model.rope_high_freq_factor},
-                              {"original_max_position_embeddings",
-                               model.rope_original_max_positions}};
+    config["rope_scaling"] = {
+        {"rope_type", "llama3"},
+        {"factor", model.rope_scaling_factor},
+        {"low_freq_factor", model.rope_low_freq_factor},
+        {"high_freq_factor", model.rope_high_freq_factor},
+        {"original_max_position_embeddings", model.rope_original_max_positions}};
   }
   return config;
 }
@@ -154,7 +155,8 @@ std::vector<NameRow> llama_names() {
 }
 
 const Family& llama() {
-  static const Family family{"llama", "LlamaForCausalLM", "model.", read_llama, write_llama, llama_names()};
+  static const Family family{"llama",    "LlamaForCausalLM", "model.",
+                             read_llama, write_llama,        llama_names()};
   return family;
 }
 

@@ -15,8 +15,11 @@ base::Status read_mistral(ConfigReader& config, config::ModelConfig& model) {
 const Family& mistral() {
   // A model that began here is a Llama.
   static const Family family{
-      "mistral", "MistralForCausalLM", "model.",
-      read_mistral, [](const config::ModelConfig&) { return std::optional<nlohmann::json>(); },
+      "mistral",
+      "MistralForCausalLM",
+      "model.",
+      read_mistral,
+      [](const config::ModelConfig&) { return std::optional<nlohmann::json>(); },
       llama_names()};
   return family;
 }

@@ -24,7 +24,8 @@ std::optional<json> write_qwen2(const ModelConfig& model) {
 }  // namespace
 
 const Family& qwen2() {
-  static const Family family{"qwen2", "Qwen2ForCausalLM", "model.", read_qwen2, write_qwen2, llama_names()};
+  static const Family family{"qwen2",    "Qwen2ForCausalLM", "model.",
+                             read_qwen2, write_qwen2,        llama_names()};
   return family;
 }
 

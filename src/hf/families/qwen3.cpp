@@ -30,7 +30,8 @@ std::optional<json> write_qwen3(const ModelConfig& model) {
 }  // namespace
 
 const Family& qwen3() {
-  static const Family family{"qwen3", "Qwen3ForCausalLM", "model.", read_qwen3, write_qwen3, llama_names()};
+  static const Family family{"qwen3",    "Qwen3ForCausalLM", "model.",
+                             read_qwen3, write_qwen3,        llama_names()};
   return family;
 }
 

@@ -62,7 +62,8 @@ TEST(HfModel, ReadsWhatConfigJsonDecides) {
 // transformers 5 writes rotary embedding as one object.
 TEST(HfModel, ReadsRopeParameters) {
   ModelConfig model;
-  json config = changed("qwen3", {{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 1e6}}}});
+  json config =
+      changed("qwen3", {{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 1e6}}}});
   config.erase("rope_theta");
   ASSERT_TRUE(apply_config(config, model));
   EXPECT_EQ(model.rotary_base, 1e6);
@@ -122,9 +123,9 @@ TEST(HfModel, RefusesByKeyWhatItDoesNotCompute) {
 }
 
 TEST(HfModel, AcceptsWindowsThatCutNothing) {
-  for (const json& config :
-       {changed("mistral", {{"sliding_window", 100}}), changed("mistral", {{"sliding_window", nullptr}}),
-        changed("qwen2", {{"sliding_window", 9}}), changed("mistral", {})}) {
+  for (const json& config : {changed("mistral", {{"sliding_window", 100}}),
+                             changed("mistral", {{"sliding_window", nullptr}}),
+                             changed("qwen2", {{"sliding_window", 9}}), changed("mistral", {})}) {
     ModelConfig model;
     model.seq_length = 100;
     EXPECT_TRUE(apply_config(config, model)) << config;
@@ -145,7 +146,8 @@ TEST(HfModel, NamesTheTensorsOfAParameter) {
                                        "model.layers.1.self_attn.v_proj.bias"));
   EXPECT_THAT(qkv.sizes, ElementsAre(48, 24, 24));
   EXPECT_FALSE(qkv.transposed);
-  EXPECT_THAT(source_of(config, model, "final_norm.weight").tensors, ElementsAre("model.norm.weight"));
+  EXPECT_THAT(source_of(config, model, "final_norm.weight").tensors,
+              ElementsAre("model.norm.weight"));
   const json gpt2 = {{"model_type", "gpt2"}};
   const Source fc1 = source_of(gpt2, model, "layers.12.mlp.fc1.weight");
   EXPECT_THAT(fc1.tensors, ElementsAre("transformer.h.11.mlp.c_fc.weight"));

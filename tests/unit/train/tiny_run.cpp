@@ -94,6 +94,9 @@ std::vector<RankResult> train(const config::TrainConfig& config, mesh::MeshShape
     Trainer trainer(config, std::move(parts));
     try {
       trainer.run();
+    } catch (const NonFiniteError& error) {
+      result.train_error = error.what();
+      result.is_persistent = error.is_persistent();
     } catch (const TrainError& error) {
       result.train_error = error.what();
     }

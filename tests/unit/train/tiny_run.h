@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +54,7 @@ std::vector<Script::Record> records_of(const std::string& message);
 struct RankResult {
   std::vector<StepReport> reports;
   std::string train_error;
+  std::optional<bool> is_persistent;  // of a NonFiniteError
 };
 
 /// Changes what one rank's trainer is given.

@@ -8,7 +8,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <atomic>
 #include <cmath>
 #include <deque>
@@ -22,6 +21,7 @@
 
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/train/plan_context.h"
+#include "tests/unit/train/faulty_hooks.h"
 #include "tests/unit/train/tiny_run.h"
 
 namespace tt::train {
@@ -107,72 +107,6 @@ TEST_P(TrainerOnMesh, AStoppedPauseEndsTheRunOnEveryRank) {
   EXPECT_THAT(script.answers, testing::ElementsAre(std::pair(1U, after_2), std::pair(2U, after_2)));
 }
 
-/// Makes every place of one rank's model NaN.
-class NanEverywhere : public trace::InterventionPass {
- public:
-  NanEverywhere() {
-    places_.fill(true);
-    acts_ = places_.data();
-  }
-  at::Tensor at_point(const points::PlaceKey&, const at::Tensor& local) override {
-    return local.is_floating_point() ? local * std::numeric_limits<double>::quiet_NaN() : local;
-  }
-  bool reads(const points::PlaceKey&) const override { return false; }
-  bool writes(const points::PlaceKey&) const override { return false; }
-  bool skips(int) override { return false; }
-  void end() override {}
-
- private:
-  std::array<bool, 1024> places_;  // more than the tiny model has
-};
-
-class NanInOneStep : public trace::InterventionHooks {
- public:
-  explicit NanInOneStep(std::int64_t step) : step_(step) {}
-  void use_modules(trace::ModuleCalls) override {}
-  std::unique_ptr<trace::InterventionPass> begin(const trace::ForwardScope& scope,
-                                                 const at::Tensor&) override {
-    return scope.step == step_ ? std::make_unique<NanEverywhere>() : nullptr;
-  }
-  base::Result<json> request(const protocol::ProgramRequest&, std::int64_t) override {
-    return json();
-  }
-  bool has_changes() const override { return false; }
-  trace::ProgramChanges take_changes(std::int64_t) override { return {}; }
-  base::Status prepare(const trace::ProgramChanges&) override { return {}; }
-  void install(bool) override {}
-  bool give_up() override { return false; }
-  json describe(std::int64_t) const override { return {}; }
-  std::optional<json> report(std::int64_t) override { return {}; }
-  std::vector<json> take_saved() override { return {}; }
-  base::Result<trace::FileContents> read_files(const json&) override {
-    return trace::FileContents{};
-  }
-  base::Status begin_preview(const json&, const trace::FileContents&) override { return {}; }
-  void turn_preview(bool) override {}
-  bool preview_writes_gradients() const override { return false; }
-  json preview_writes() override { return {}; }
-  void end_preview() override {}
-  bool begin_prompt() override { return false; }
-  json end_prompt() override { return {}; }
-
- private:
-  const std::int64_t step_;
-};
-
-TEST_P(TrainerOnMesh, ALossThatIsNotFiniteOnOneRankEndsAllAtTheSameStep) {
-  NanInOneStep never(0);
-  NanInOneStep third(3);
-  const auto ranks =
-      train(tiny_config(GetParam()), GetParam(), nullptr,
-            [&](TrainerParts& parts, int rank) { parts.hooks = rank == 1 ? &third : &never; });
-  for (const RankResult& rank : ranks) {
-    EXPECT_THAT(rank.train_error, HasSubstr("is not finite at step 3"));
-    ASSERT_EQ(rank.reports.size(), 3U);
-    EXPECT_TRUE(std::isnan(rank.reports[2].loss));
-  }
-}
-
 std::string from_base64(const std::string& text) {
   const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string bytes;
@@ -199,7 +133,7 @@ std::vector<std::pair<std::uint64_t, std::uint32_t>> passes_of(const json& base6
 }
 
 TEST_P(TrainerOnMesh, APreviewRunsThePromptsThatItsPlanWatches) {
-  NanInOneStep none(0);
+  FaultyHooks none(std::nullopt);
   const std::vector<data::PromptSet> prompts = {
       {"unwatched", {{"abc", {97, 98, 99}}}},
       {"probes", {{"ab", {97, 98}}, {"cde", {99, 100, 101}}}}};
