@@ -29,7 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "points": {"base", "mesh"},
     "protocol": {"base"},
     "config": {"base", "mesh"},
-    "hf": {"base", "config"},
+    "hf": {"base", "config", "protocol"},
     "trace": {"base", "comm", "eval", "mesh", "points", "protocol"},
     "nn": {"base", "comm", "config", "mesh", "points", "trace"},
     "data": {"base", "tokenize"},

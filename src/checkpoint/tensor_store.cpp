@@ -153,7 +153,7 @@ base::Status TensorStore::add_file(const std::string& path) {
       std::int64_t& full = known->second.shape[dim];
       full = std::max(full, (*offsets)[dim] + entry.shape[dim]);
     }
-    parts_[name].push_back({file.value(), entry.begin, entry.shape, std::move(*offsets)});
+    parts_[name].push_back({file.value(), entry.begin, entry.shape, std::move(*offsets), *dtype});
     last_file_[name] = path;
   }
   return {};
@@ -211,7 +211,9 @@ base::Status TensorStore::define(const std::string& name, const Joined& of) {
       return base::Error{"invalid_argument", source + " is not a matrix", "", kSameModel};
     if (of.transposed) std::ranges::reverse(facts.shape);
     const bool is_first = parts.empty();
-    if (!is_first && (facts.dtype != joined.dtype || !fit_along_0(facts.shape, joined.shape))) {
+    if (!at::isFloatingType(facts.dtype))
+      return base::Error{"invalid_argument", source + " holds whole numbers", "", kSameModel};
+    if (!is_first && !fit_along_0(facts.shape, joined.shape)) {
       return base::Error{"invalid_argument",
                          source + " does not fit " + of.sources.front() +
                              ": they have the shapes " + json(facts.shape).dump() + " and " +
@@ -240,8 +242,8 @@ base::Status TensorStore::define(const std::string& name, const Joined& of) {
 // `dim`: the dim of the interval; the other dims are copied whole. -1: all dims.
 void TensorStore::copy_interval(const std::string& name, std::int64_t dim,
                                 const mesh::Interval& interval, const at::Tensor& out) const {
-  const auto options = at::device(at::kCPU).dtype(facts_.at(name).dtype);
   for (const Part& part : parts_.at(name)) {
+    const auto options = at::device(at::kCPU).dtype(part.dtype);
     void* const data = const_cast<char*>(part.file->data()) + part.begin;
     std::vector<std::int64_t> stored = part.shape;
     if (part.transposed) std::ranges::reverse(stored);

@@ -1,6 +1,7 @@
 #include "src/cli/hf_model.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -10,11 +11,13 @@
 #include <tuple>
 #include <utility>
 
+#include "src/cli/run_tokenizer.h"
 #include "src/cli/shared_store.h"
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/hf/adapter.h"
 #include "tensor_tracer/model/gpt.h"
+#include "tensor_tracer/protocol/json_members.h"
 
 namespace tt::cli {
 namespace {
@@ -98,6 +101,7 @@ base::Result<std::string> define_weights(TensorStore& store, const json& config,
 
 base::Status define_adapters(TensorStore& store, const json& config, const ModelConfig& model,
                              const model::Gpt& whole) {
+  std::vector<std::string> unused = store.names();
   for (const nn::LowRank& adapter : whole.adapters()) {
     const auto module = hf::adapter_module(config, model, adapter.layer(), adapter.target());
     TT_CHECK(module.has_value(), "a target without a module was not refused");
@@ -107,9 +111,13 @@ base::Status define_adapters(TensorStore& store, const json& config, const Model
       auto status = check_shape(store, name, parameter.full_shape, false, "--load-adapter");
       if (status) status = store.define(parameter.name, {{name}});
       if (!status) return status;
+      std::erase(unused, name);
     }
   }
-  return {};
+  if (unused.empty()) return {};
+  return base::invalid_argument("--load-adapter",
+                                unused.front() + " is a tensor that this program does not use",
+                                "give adapters of LoRA without other changes of the model");
 }
 
 base::Status read_adapter(config::TrainConfig& config, ModelSource& source) {
@@ -124,14 +132,52 @@ base::Status read_adapter(config::TrainConfig& config, ModelSource& source) {
   return hf::apply_adapter_config(source.adapter, source.folder.config, config.model);
 }
 
-// `replaceable`: a file of folders that may be replaced; empty: none may.
-base::Status refuse_full_folder(const std::string& flag, const std::string& path,
-                                const std::string& replaceable) {
-  namespace fs = std::filesystem;
+namespace fs = std::filesystem;
+
+// A folder that a run writes at its end, and the folder of the former run.
+struct Output {
+  const char* flag;
+  const std::string& path;
+  std::string before;  // as the former run of a resumed run wrote it; empty: none
+};
+
+fs::path whole(const std::string& path) {
   std::error_code error;
-  if (path.empty() || !fs::exists(path, error) || fs::is_empty(path, error)) return {};
-  if (!replaceable.empty() && fs::exists(fs::path(path) / replaceable, error)) return {};
-  return base::invalid_argument(flag, "\"" + path + "\" is not empty", "give a new folder");
+  const fs::path named = fs::weakly_canonical(fs::absolute(path), error);
+  return named.has_filename() ? named : named.parent_path();
+}
+
+// True if `path` is the folder or lies in it.
+bool holds(const std::string& folder, const std::string& path) {
+  if (path.empty()) return false;
+  const fs::path first = whole(folder), second = whole(path);
+  return std::mismatch(first.begin(), first.end(), second.begin(), second.end()).first ==
+         first.end();
+}
+
+// The folder is removed if it is replaced, so nothing else may be in it.
+base::Status check_output(const Output& output, const config::TrainConfig& config) {
+  if (output.path.empty()) return {};
+  const config::CheckpointConfig& files = config.checkpoint;
+  for (const std::string& other :
+       {files.save, files.load, files.hf_model, files.load_adapter, config.run_dir,
+        config.recording.record, config.export_tensors,
+        output.path == files.save_hf ? files.save_adapter : files.save_hf})
+    if (holds(output.path, other)) {
+      return base::invalid_argument(output.flag,
+                                    "\"" + output.path + "\" holds \"" + other + "\", too",
+                                    "give a folder that nothing else uses");
+    }
+  std::error_code error;
+  const bool is_new = !fs::exists(output.path, error) || fs::is_empty(output.path, error);
+  if (!is_new && output.before != output.path)
+    return base::invalid_argument(output.flag, "\"" + output.path + "\" is not empty",
+                                  "give a new folder");
+  const fs::path parent = whole(output.path).parent_path();
+  fs::create_directories(parent, error);
+  if (::access(parent.c_str(), W_OK) == 0) return {};
+  return base::invalid_argument(output.flag, "\"" + parent.string() + "\" cannot be written",
+                                "give another folder");
 }
 
 }  // namespace
@@ -206,31 +252,34 @@ void share_saves(SavedModels& saves, const comm::ProcessGroup& world) {
   comm::broadcast_text(world, packed, 0);
   if (world.rank() == 0) return;
   const json shared = json::from_msgpack(packed);
-  saves.model = {shared.at(0), shared.at(1), ""};
-  saves.adapters = {shared.at(2), shared.at(3), {}};
+  saves.model = {shared.at(0), shared.at(1), "", "", false};
+  saves.adapters = {shared.at(2), shared.at(3), {}, false};
 }
 
 base::Result<SavedModels> prepare_saves(const config::TrainConfig& config,
-                                        const ModelSource& source) {
+                                        const ModelSource& source, const json& former) {
   const config::CheckpointConfig& files = config.checkpoint;
-  const bool resumes = !files.load.empty();
-  for (const auto& [flag, path, file] :
-       {std::tuple{"--save-hf", files.save_hf, "config.json"},
-        std::tuple{"--save-adapter", files.save_adapter, "adapter_config.json"}})
-    if (auto status = refuse_full_folder(flag, path, resumes ? file : ""); !status)
-      return status.error();
+  const Output model{"--save-hf", files.save_hf, protocol::text_of(former, "save-hf")};
+  const Output adapters{"--save-adapter", files.save_adapter,
+                        protocol::text_of(former, "save-adapter")};
+  for (const Output& output : {model, adapters})
+    if (auto status = check_output(output, config); !status) return status.error();
   SavedModels saved;
   if (files.save_hf.empty() && files.save_adapter.empty()) return saved;
   base::Result<json> made = source.folder.config;
   if (source.folder.config.is_null()) made = hf::make_config(config.model);
   if (!made) return made.error();
-  saved.model = {files.save_hf, made.value(), source.folder.path};
+  const std::string& tokenizer = config.data.tokenizer;
+  saved.model = {files.save_hf, made.value(), source.folder.path,
+                 tokenizer == "byte" ? "" : tokenizer_folder(tokenizer).string(),
+                 model.before == model.path};
   if (files.save_adapter.empty()) return saved;
   if (config.model.lora_rank == 0)
     return base::invalid_argument("--save-adapter", "the run has no adapters", "add --lora-rank 8");
   auto adapter = hf::make_adapter_config(made.value(), config.model, source.folder.path);
   if (!adapter) return adapter.error();
-  saved.adapters = {files.save_adapter, made.value(), std::move(adapter).value()};
+  saved.adapters = {files.save_adapter, made.value(), std::move(adapter).value(),
+                    adapters.before == adapters.path};
   return saved;
 }
 

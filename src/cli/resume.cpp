@@ -92,7 +92,9 @@ base::Status compare(const TrainConfig& config, const mesh::MeshShape& shape,
         "--data-path", "has " + corpus.description() + ", and the checkpoint was made with " + data,
         "give the same text");
   }
-  if (point.manifest.step < config.train_iters) return {};
+  const bool writes_models =
+      !config.checkpoint.save_hf.empty() || !config.checkpoint.save_adapter.empty();
+  if (point.manifest.step < config.train_iters + (writes_models ? 1 : 0)) return {};
   return base::invalid_argument("--train-iters",
                                 fmt::format("{} leaves no step after step {} of the checkpoint",
                                             config.train_iters, point.manifest.step),

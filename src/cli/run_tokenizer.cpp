@@ -9,6 +9,7 @@
 #include "tensor_tracer/base/hash.h"
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/comm/collectives.h"
+#include "tensor_tracer/protocol/message.h"
 
 namespace tt::cli {
 namespace {
@@ -30,7 +31,9 @@ std::string end_of_text_in(const fs::path& folder) {
   const auto text =
       base::read_small_file((folder / "tokenizer_config.json").string(), kMaxSettingsBytes);
   if (!text) return "";
-  const json settings = json::parse(text.value(), nullptr, false);
+  const auto parsed = protocol::parse_json(text.value(), {.bytes = kMaxSettingsBytes});
+  if (!parsed) return "";
+  const json& settings = parsed.value();
   json end = settings.is_object() ? settings.value("eos_token", json()) : json();
   if (end.is_object()) end = end.value("content", json());
   return end.is_string() ? end.get<std::string>() : "";
@@ -69,6 +72,8 @@ base::Status fit_vocabulary(config::TrainConfig& config, const json& given, std:
 
 }  // namespace
 
+fs::path tokenizer_folder(const std::string& tokenizer) { return file_of(tokenizer).parent_path(); }
+
 data::Tokenizer RunTokenizer::for_prompts() const {
   if (file == nullptr) return data::bytes_of;
   return [file = file](const std::string& text) { return file->encode(text, true); };
@@ -88,7 +93,12 @@ base::Result<RunTokenizer> read_tokenizer(config::TrainConfig& config, const jso
   if (path.empty())
     path = !config.checkpoint.hf_model.empty() && fs::exists(of_model, error) ? of_model.string()
                                                                               : kBytes;
-  if (path == kBytes) return RunTokenizer{};
+  if (path == kBytes) {
+    RunTokenizer bytes;
+    if (!config.checkpoint.hf_model.empty() && !given.contains("tokenizer"))
+      bytes.notice = "the model has no tokenizer.json: each byte of the text is a token";
+    return bytes;
+  }
   const fs::path file = file_of(path);
   const auto text = base::read_small_file(file.string(), tokenize::kMaxFileBytes);
   if (!text) {
@@ -101,8 +111,10 @@ base::Result<RunTokenizer> read_tokenizer(config::TrainConfig& config, const jso
   if (auto status = fit_vocabulary(config, given, read.value().vocab_size()); !status)
     return status.error();
   RunTokenizer tokenizer;
-  tokenizer.hash = fmt::format("{:016x}", base::hash_of(text.value()));
   tokenizer.end_of_text = find_end_of_text(file.parent_path(), read.value());
+  tokenizer.hash = fmt::format(
+      "{:016x}", base::mix(base::hash_of(text.value()),
+                           static_cast<std::uint64_t>(tokenizer.end_of_text.value_or(-1))));
   tokenizer.texts = texts_of(read.value());
   tokenizer.file = std::make_shared<const tokenize::Tokenizer>(std::move(read).value());
   return tokenizer;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -19,7 +20,8 @@ namespace tt::cli {
 struct RunTokenizer {
   std::shared_ptr<const tokenize::Tokenizer> file;  // null: each byte is a token
   std::optional<std::int64_t> end_of_text;          // the token after each file of the text
-  std::string hash;                                 // of the file; empty: bytes
+  std::string hash;    // of the file and of the token that ends a text; empty: bytes
+  std::string notice;  // empty: none
   /// The text of each id; null: not known, because they are too long for the run's facts.
   std::shared_ptr<const intervene::TokenTexts> texts = intervene::texts_of_bytes();
 
@@ -34,6 +36,9 @@ struct RunTokenizer {
 /// `given`: the options as the user wrote them, by name. Error: the file cannot be read, or the
 /// model has fewer rows than the file has ids. Global rank 0.
 base::Result<RunTokenizer> read_tokenizer(config::TrainConfig& config, const nlohmann::json& given);
+
+/// The folder of a tokenizer, from a value of --tokenizer other than "byte".
+std::filesystem::path tokenizer_folder(const std::string& tokenizer);
 
 /// Gives every rank the texts and the size of the vocabulary. Collective over `world`.
 void share_tokenizer(RunTokenizer& tokenizer, config::TrainConfig& config,

@@ -34,6 +34,7 @@
 #include "tensor_tracer/control/hub_session.h"
 #include "tensor_tracer/intervene/context.h"
 #include "tensor_tracer/model/gpt.h"
+#include "tensor_tracer/protocol/json_members.h"
 #include "tensor_tracer/train/plan_context.h"
 #include "tensor_tracer/train/trainer.h"
 
@@ -105,23 +106,29 @@ base::Result<mesh::MeshShape> check_config(const config::TrainConfig& config,
   return mesh::fit_mesh(launch.world_size, config.tensor_model_parallel_size, 1);
 }
 
-// `given`: the options as the user wrote them.
-base::Result<TrainSetup> prepare(config::TrainConfig config, const comm::Launch& launch,
-                                 const nlohmann::json& given) {
-  base::Result<ModelSource> source = ModelSource{};
-  if (launch.rank == 0) source = read_hf_model(config, given);
-  if (!source) return source.error();
-  base::Result<RunTokenizer> tokenizer = RunTokenizer{};
-  if (launch.rank == 0) tokenizer = read_tokenizer(config, given);
-  if (!tokenizer) return tokenizer.error();
+base::Result<TrainSetup> prepare(config::TrainConfig config, const comm::Launch& launch) {
   auto shape = check_config(config, launch);
   if (!shape) return shape.error();
   auto corpus = data::TextCorpus::open(config.data.data_path, config.data.data_exclude);
   if (!corpus) return corpus.error();
-  TrainSetup run{std::move(config), launch, shape.value(), std::move(corpus).value()};
-  run.source = std::move(source).value();
-  run.tokenizer = std::move(tokenizer).value();
-  return run;
+  return TrainSetup{std::move(config), launch, shape.value(), std::move(corpus).value()};
+}
+
+// The model and the tokenizer, which rank 0 reads for all.
+struct Beginning {
+  ModelSource source;
+  RunTokenizer tokenizer;
+};
+
+// `given`: the options as the user wrote them.
+base::Result<Beginning> read_beginning(config::TrainConfig& config, const comm::Launch& launch,
+                                       const nlohmann::json& given) {
+  if (launch.rank != 0) return Beginning{};
+  auto source = read_hf_model(config, given);
+  if (!source) return source.error();
+  auto tokenizer = read_tokenizer(config, given);
+  if (!tokenizer) return tokenizer.error();
+  return Beginning{std::move(source).value(), std::move(tokenizer).value()};
 }
 
 int threads_per_rank(const TrainSetup& run) {
@@ -206,7 +213,8 @@ void add_checkpoints(TrainSetup& run, const nlohmann::json& facts, control::HubS
   }
   parts.weights = std::move(run.weights.weights);
   parts.adapters = std::move(run.weights.adapters);
-  if (!run.weights.notice.empty()) log.notice(run.weights.notice);
+  for (const std::string& notice : {run.weights.notice, run.tokenizer.notice})
+    if (!notice.empty()) log.notice(notice);
   parts.save_hf = run.saves.model;
   parts.save_adapters = run.saves.adapters;
   parts.checkpoint_facts =
@@ -410,8 +418,9 @@ base::Status make_tokens(TrainSetup& run) {
   if (tokenizer.file == nullptr) {
     run.tokens = std::make_unique<data::ByteTokens>(run.corpus);
   } else {
-    run.tokens = std::make_unique<data::IdTokens>(
-        data::tokenize(run.corpus, *tokenizer.file, tokenizer.end_of_text));
+    auto ids = data::tokenize(run.corpus, *tokenizer.file, tokenizer.end_of_text);
+    if (!ids) return ids.error();
+    run.tokens = std::make_unique<data::IdTokens>(std::move(ids).value());
   }
   return check_data_size(run.config, *run.tokens);
 }
@@ -419,6 +428,7 @@ base::Status make_tokens(TrainSetup& run) {
 // The inputs that only rank 0 reads. A resumed run has the name of the run before.
 base::Result<RunInputs> read_first(TrainSetup& run) {
   const config::CheckpointConfig& checkpoint = run.config.checkpoint;
+  if (auto status = model::check_frozen(run.config.model); !status) return status.error();
   if (auto status = make_tokens(run); !status) return status.error();
   if (!checkpoint.load.empty()) {
     auto found = find_resume_point(run.config, run.shape, run.corpus, run.tokenizer);
@@ -428,7 +438,8 @@ base::Result<RunInputs> read_first(TrainSetup& run) {
   }
   const ResumePoint* const resumed = run.resumed ? &*run.resumed : nullptr;
   if (auto status = refuse_other_run(checkpoint, resumed); !status) return status.error();
-  auto saves = prepare_saves(run.config, run.source);
+  const nlohmann::json facts = resumed != nullptr ? resumed->manifest.facts : nlohmann::json();
+  auto saves = prepare_saves(run.config, run.source, protocol::member(facts, "configuration"));
   if (!saves) return saves.error();
   run.saves = std::move(saves).value();
   auto read = read_inputs(run.config, run.shape, run.tokenizer, resumed);
@@ -461,8 +472,12 @@ int run_train(int argc, const char* const* argv) {
   if (auto backend = comm::check_backend(launch.value(), config.distributed_backend); !backend)
     return refuse(backend.error(), rank);
   nlohmann::json given = given_options(app);
-  auto run = prepare(std::move(config), launch.value(), given);
+  auto beginning = read_beginning(config, launch.value(), given);
+  if (!beginning) return refuse(beginning.error(), rank);
+  auto run = prepare(std::move(config), launch.value());
   if (!run) return refuse(run.error(), rank);
+  run.value().source = std::move(beginning.value().source);
+  run.value().tokenizer = std::move(beginning.value().tokenizer);
   run.value().given = std::move(given);
   for (const char* secret : config::kPrivateOptions) run.value().given.erase(secret);
   if (const std::string& folder = run.value().config.checkpoint.save; !folder.empty())

@@ -30,7 +30,13 @@ base::Status check_heads(const ModelConfig& model) {
 }
 
 base::Status check_adapters(const ModelConfig& model) {
-  if (model.lora_rank == 0) return {};
+  const ModelConfig unset;
+  const bool names_targets = model.lora_target_modules != unset.lora_target_modules;
+  if (model.lora_rank == 0) {
+    if (!names_targets && model.lora_alpha == unset.lora_alpha) return {};
+    return base::invalid_argument(names_targets ? "--lora-target-modules" : "--lora-alpha",
+                                  "there are no adapters without a rank", "add --lora-rank 8");
+  }
   const auto has = [&](const char* name) {
     return std::ranges::find(model.lora_target_modules, name) != model.lora_target_modules.end();
   };

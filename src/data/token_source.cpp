@@ -3,10 +3,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <vector>
 
-#include "tensor_tracer/base/check.h"
 #include "tensor_tracer/tokenize/utf8.h"
 
 namespace tt::data {
@@ -28,14 +28,19 @@ double IdTokens::unigram_entropy() const {
       .item<double>();
 }
 
-at::Tensor tokenize(const TextCorpus& corpus, const tokenize::Tokenizer& tokenizer,
-                    std::optional<std::int64_t> end) {
+base::Result<at::Tensor> tokenize(const TextCorpus& corpus, const tokenize::Tokenizer& tokenizer,
+                                  std::optional<std::int64_t> end) {
   std::vector<std::int32_t> all;
   for (std::int64_t number = 0; number < corpus.num_files(); ++number) {
     const std::string_view file = corpus.file(number);
     auto ids = tokenizer.encode(file);
     if (!ids) ids = tokenizer.encode(tokenize::replace_invalid(file));
-    TT_CHECK(ids.ok(), "a repaired text is not UTF-8");
+    if (!ids) {
+      return base::invalid_argument(
+          "--data-path",
+          "file " + std::to_string(number + 1) + " cannot become tokens: " + ids.error().message,
+          "leave the file out");
+    }
     for (const std::int64_t id : ids.value()) all.push_back(static_cast<std::int32_t>(id));
     if (end) all.push_back(static_cast<std::int32_t>(*end));
   }

@@ -73,9 +73,13 @@ base::Status apply_adapter_config(const json& adapter, const json& config, Model
   ConfigReader reader(adapter, "adapter_config.json");
   reader.allow("peft_type", {"LORA"});
   reader.allow("bias", {"none"});
-  for (const char* key : {"use_dora", "use_rslora", "use_qalora"}) reader.allow(key, {false});
-  for (const char* key :
-       {"modules_to_save", "rank_pattern", "alpha_pattern", "layers_to_transform"})
+  for (const char* key : {"use_dora", "use_rslora", "use_qalora", "use_bdlora", "lora_bias"})
+    reader.allow(key, {false});
+  // Others change the weights of the model, too.
+  reader.allow("init_lora_weights", {true, false, "gaussian"});
+  for (const char* key : {"modules_to_save", "rank_pattern", "alpha_pattern", "exclude_modules",
+                          "layers_to_transform", "layer_replication", "target_parameters",
+                          "trainable_token_indices", "alora_invocation_tokens"})
     reader.allow(key, {json::object(), json::array()});
   reader.need("r", model.lora_rank);
   model.lora_alpha = 8.0;  // PEFT's default

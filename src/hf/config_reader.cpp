@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 32U;
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 24U;
 
 // The first characters of a value.
 std::string shown(const json& value) {
@@ -39,7 +39,7 @@ void ConfigReader::wrong_type(const char* key, const char* expected) {
 
 void ConfigReader::read_count(const char* key, const json& found, std::int64_t& value) {
   if (!found.is_number_integer() || found < 1 || found > kMaxSize)
-    wrong_type(key, "a whole number from 1 to 2^32");
+    wrong_type(key, "a whole number from 1 to 2^24");
   else
     value = found;
 }

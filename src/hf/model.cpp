@@ -12,6 +12,8 @@ namespace {
 using config::ModelConfig;
 using nlohmann::json;
 
+constexpr std::int64_t kMaxLayers = 65535;  // of a record
+
 // In the order in which make_config() tries them.
 const std::array<const Family*, 5>& families() {
   static const std::array<const Family*, 5> all = {&gpt2(), &llama(), &qwen2(), &qwen3(),
@@ -79,7 +81,10 @@ base::Status apply_config(const json& config, ModelConfig& model) {
   if (reader.has("quantization_config"))
     reader.refuse("quantization_config", "weights that are quantized cannot be trained here");
   if (!reader.status()) return reader.status();
-  return family->read(reader, model);
+  if (auto status = family->read(reader, model); !status) return status;
+  if (model.num_layers > kMaxLayers)
+    reader.refuse("num_hidden_layers", "is more than " + std::to_string(kMaxLayers));
+  return reader.status();
 }
 
 Source source_of(const json& config, const ModelConfig& model, std::string_view name) {

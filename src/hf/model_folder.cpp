@@ -5,6 +5,7 @@
 
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/hf/model.h"
+#include "tensor_tracer/protocol/message.h"
 
 namespace tt::hf {
 namespace {
@@ -66,9 +67,10 @@ base::Result<std::vector<std::string>> find_files(const fs::path& folder) {
 base::Result<json> read_json_file(const std::string& path, std::size_t limit) {
   const auto text = base::read_small_file(path, limit);
   if (!text) return bad_file(path, text.error().message);
-  json object = json::parse(text.value(), nullptr, false);
-  if (!object.is_object()) return bad_file(path, "is not a JSON object");
-  return object;
+  auto parsed = protocol::parse_json(text.value(), {.bytes = limit});
+  if (!parsed) return bad_file(path, parsed.error().message);
+  if (!parsed.value().is_object()) return bad_file(path, "is not a JSON object");
+  return parsed;
 }
 
 base::Result<ModelFolder> read_model_folder(const std::string& path) {

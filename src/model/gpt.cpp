@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 #include <c10/util/accumulate.h>
+#include <fnmatch.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -289,8 +291,11 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
   context.pass.capture_derived(places_[kTokens], {2, tokens_BT.size(0), tokens_BT.size(1)},
                                at::kLong, [&] { return ids_and_positions(tokens_BT); });
   at::Tensor x_BTH = word_embeddings_.forward(tokens_BT);
-  // With a frozen embedding, the values before the first trained parameter have gradients too.
-  if (at::GradMode::is_enabled() && !x_BTH.requires_grad()) x_BTH.set_requires_grad(true);
+  // With a frozen embedding, the values before the first trained parameter have a gradient only if
+  // an entry or a program may need it.
+  const bool is_watched = context.pass.armed() || context.interventions != nullptr;
+  if (is_watched && at::GradMode::is_enabled() && !x_BTH.requires_grad())
+    x_BTH.set_requires_grad(true);
   if (position_embeddings_) {
     x_BTH = context.point(places_[kWordEmbedding], x_BTH);
     const at::Tensor positions =
@@ -349,6 +354,21 @@ Gpt describe_model(const config::ModelConfig& config, int tensor_ranks, std::int
                           : activations == "bfloat16" ? at::kBFloat16
                                                       : at::kFloat;
   return Gpt(context, config, micro_batch);
+}
+
+base::Status check_frozen(const config::ModelConfig& config) {
+  const std::vector<nn::Parameter> all = describe_model(config, 1).parameters();
+  for (const std::string& pattern : config.freeze) {
+    const auto matches = [&](const nn::Parameter& one) {
+      return ::fnmatch(pattern.c_str(), one.name.c_str(), 0) == 0;
+    };
+    if (std::ranges::none_of(all, matches)) {
+      return base::invalid_argument("--freeze", "\"" + pattern + "\" matches no parameter",
+                                    "names look like " + all.back().name + " and layers.1.*");
+    }
+  }
+  if (std::ranges::any_of(all, [](const nn::Parameter& one) { return one.is_trained; })) return {};
+  return base::invalid_argument("--freeze", "leaves no parameter to train", "freeze fewer");
 }
 
 std::int64_t num_parameters(const config::ModelConfig& config) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <optional>
+#include <vector>
 
 // Shapes: N rows (batch × sequence), I in features, O out features; of the local shard.
 
@@ -27,7 +28,8 @@ class ParallelProduct : public torch::autograd::Function<ParallelProduct> {
     const bool adds_bias = sum == SumOver::kInputGradient || group.rank() == 0;
     at::Tensor y = at::linear(x, weight_OI, adds_bias ? bias_O : std::nullopt);
     if (sum == SumOver::kOutput) group.all_reduce(y);
-    ctx->save_for_backward({x, weight_OI});
+    // Only the gradient of the weight needs x.
+    ctx->save_for_backward({weight_OI.requires_grad() ? x : at::Tensor(), weight_OI});
     ctx->saved_data["has_bias"] = bias_O.has_value();
     // The layer owns the group and outlives the step's graph.
     ctx->saved_data["group"] =
@@ -74,12 +76,22 @@ at::Tensor ParallelLinear::forward(const at::Tensor& x, const ForwardContext& co
   // Keep the order of declare(): each of the two calls runs a place.
   const at::Tensor weight_OI = weight(context);
   const std::optional<at::Tensor> bias_O = bias(context);
-  at::Tensor y = ParallelProduct::apply(x, weight_OI, bias_O, group_, sum_);
+  const at::Tensor y = ParallelProduct::apply(x, weight_OI, bias_O, group_, sum_);
+  return adapters_.empty() ? y : adapted(y, x);
+}
+
+// Adapters are in the order of their columns, which do not overlap.
+at::Tensor ParallelLinear::adapted(const at::Tensor& y, const at::Tensor& x) const {
+  std::vector<at::Tensor> parts;
+  std::int64_t done = 0;
   for (const LowRank& adapter : adapters_) {
     const auto [begin, size] = adapter.columns();
-    y.narrow(-1, begin, size).add_(adapter.forward(x));
+    if (begin > done) parts.push_back(y.narrow(-1, done, begin - done));
+    parts.push_back(y.narrow(-1, begin, size) + adapter.forward(x));
+    done = begin + size;
   }
-  return y;
+  if (done < y.size(-1)) parts.push_back(y.narrow(-1, done, y.size(-1) - done));
+  return parts.size() == 1 ? parts.front() : at::cat(parts, -1);
 }
 
 void ParallelLinear::add_adapters(const BuildContext& context, const config::ModelConfig& config,

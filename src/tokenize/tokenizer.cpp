@@ -40,6 +40,11 @@ Tokenizer::Parts Tokenizer::Parts::read(const JsonField& file) {
   parts.special = Template::read(file["post_processor"]);
   parts.decoder = Decoder::read(file["decoder"]);
   parts.list_tokens();
+  for (const auto& ids : {parts.special.before, parts.special.after})
+    for (const std::int64_t id : ids)
+      if (id >= std::ssize(parts.tokens))
+        file["post_processor"].refuse("the template adds the id " + std::to_string(id) +
+                                      ", which no token has");
   return parts;
 }
 

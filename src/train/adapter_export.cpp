@@ -48,12 +48,13 @@ base::Status write_adapters(const AdapterFolder& folder, const config::ModelConf
   }
   base::Status status;
   if (groups.world.rank() == 0) {
-    NewFolder made(folder.path, "--save-adapter");
+    NewFolder made(folder.path, "--save-adapter", folder.replaces);
     status = made.make();
     if (status) status = write_files(made, folder.adapter_config, tensors);
   }
   if (comm::all_of(groups.world, status.ok()) || !status) return status;
-  return base::Error{"storage", "rank 0 could not write the adapters", "--save-adapter", ""};
+  return base::Error{"storage", "rank 0 could not write the adapters", "--save-adapter",
+                     "see the error of rank 0"};
 }
 
 at::Tensor merged_weight(const nn::Parameter& weight, const std::vector<nn::LowRank>& adapters,

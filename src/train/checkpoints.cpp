@@ -23,12 +23,14 @@ struct StateTensor {
   at::Tensor local;
   mesh::Placement placement;
   std::vector<std::int64_t> full_shape;
+  bool is_trained = true;  // false: it never changes, so no save copies it
 };
 
 std::vector<StateTensor> weights_of(const std::vector<nn::Parameter>& parameters) {
   std::vector<StateTensor> tensors;
   for (const nn::Parameter& one : parameters)
-    tensors.push_back({one.name, one.local.detach(), one.placement, one.full_shape});
+    tensors.push_back(
+        {one.name, one.local.detach(), one.placement, one.full_shape, one.is_trained});
   return tensors;
 }
 
@@ -83,7 +85,9 @@ void add_files(const char* kind, const std::vector<StateTensor>& tensors,
         sharding.push_back(json::object());
       }
       sharding[k][one.name] = {{"saved_offsets", parts[k].offsets}};
-      added[k].tensors.push_back({one.name, parts[k].tensor.clone(at::MemoryFormat::Contiguous)});
+      const at::Tensor& part = parts[k].tensor;
+      added[k].tensors.push_back(
+          {one.name, one.is_trained ? part.clone(at::MemoryFormat::Contiguous) : part});
     }
   }
   for (std::size_t k = 0; k < added.size(); ++k) {

@@ -55,6 +55,12 @@ void FiniteCheck::look_at_gradients(const std::vector<nn::Parameter>& parameters
         parameter.local.grad(), [&] { return "the gradient of " + parameter.name; });
 }
 
+void FiniteCheck::look_at_weights(const std::vector<nn::Parameter>& parameters) {
+  for (const nn::Parameter& parameter : parameters)
+    look(
+        parameter.local, [&] { return "the weight " + parameter.name; });
+}
+
 void FiniteCheck::look(const at::Tensor& values, const std::function<std::string()>& name) {
   ++calls_;
   if (found_at_ != kNothing || !values.defined() || !values.is_floating_point()) return;

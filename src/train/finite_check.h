@@ -39,6 +39,9 @@ class FiniteCheck : public trace::InterventionPass {
   /// Looks at this rank's gradients, before they are summed over ranks.
   void look_at_gradients(const std::vector<nn::Parameter>& parameters);
 
+  /// Looks at this rank's weights.
+  void look_at_weights(const std::vector<nn::Parameter>& parameters);
+
   /// The first finding of all ranks: "layers[3].mlp.fc1 on rank 2", or "the gradient of …";
   /// nullopt: all values of all ranks are finite. Collective over `world`.
   std::optional<std::string> first_finding(const comm::ProcessGroup& world) const;

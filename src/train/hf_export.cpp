@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <system_error>
 
 #include "src/train/adapter_export.h"
@@ -19,16 +20,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The files of a tokenizer, and what generate() needs.
-constexpr std::array<const char*, 9> kCopiedFiles = {"tokenizer.json",
-                                                     "tokenizer_config.json",
-                                                     "special_tokens_map.json",
-                                                     "added_tokens.json",
-                                                     "vocab.json",
-                                                     "merges.txt",
-                                                     "tokenizer.model",
-                                                     "chat_template.jinja",
-                                                     "generation_config.json"};
+constexpr std::array<const char*, 8> kTokenizerFiles = {"tokenizer.json",
+                                                        "tokenizer_config.json",
+                                                        "special_tokens_map.json",
+                                                        "added_tokens.json",
+                                                        "vocab.json",
+                                                        "merges.txt",
+                                                        "tokenizer.model",
+                                                        "chat_template.jinja"};
+constexpr std::array<const char*, 1> kModelFiles = {"generation_config.json"};
 
 base::Status add(checkpoint::ModelFiles& files, const at::Tensor& full, const hf::Source& source) {
   std::int64_t begin = 0;
@@ -50,8 +50,9 @@ base::Status write_config(const NewFolder& folder, nlohmann::json config, at::Sc
   return folder.write("config.json", config.dump(2) + "\n");
 }
 
-base::Status copy_files(const std::string& from, const NewFolder& to) {
-  for (const char* name : kCopiedFiles) {
+base::Status copy_files(const std::string& from, std::span<const char* const> names,
+                        const NewFolder& to) {
+  for (const char* name : names) {
     std::error_code error;
     if (from.empty() || !fs::exists(fs::path(from) / name, error)) continue;
     if (auto status = to.copy(fs::path(from) / name); !status) return status;
@@ -63,7 +64,8 @@ base::Status complete(const HfFolder& folder, NewFolder& made, checkpoint::Model
                       at::ScalarType dtype) {
   auto status = files.finish();
   if (status) status = write_config(made, folder.config, dtype);
-  if (status) status = copy_files(folder.tokenizer_from, made);
+  if (status) status = copy_files(folder.model_from, kModelFiles, made);
+  if (status) status = copy_files(folder.tokenizer_from, kTokenizerFiles, made);
   return status ? made.publish() : status;
 }
 
@@ -75,7 +77,7 @@ base::Status write_hf(const HfFolder& folder, const config::ModelConfig& model,
   const at::NoGradGuard no_grad;
   const bool is_first = groups.world.rank() == 0;
   base::Status status;
-  NewFolder made(folder.path, "--save-hf");
+  NewFolder made(folder.path, "--save-hf", folder.replaces);
   std::optional<checkpoint::ModelFiles> files;
   if (is_first) {
     status = made.make();
@@ -93,7 +95,8 @@ base::Status write_hf(const HfFolder& folder, const config::ModelConfig& model,
   if (is_first && status)
     status = complete(folder, made, *files, parameters.front().local.scalar_type());
   if (comm::all_of(groups.world, status.ok()) || !status) return status;
-  return base::Error{"storage", "rank 0 could not write the model", "--save-hf", ""};
+  return base::Error{"storage", "rank 0 could not write the model", "--save-hf",
+                     "see the error of rank 0"};
 }
 
 }  // namespace tt::train

@@ -8,7 +8,8 @@ namespace tt::train {
 
 namespace fs = std::filesystem;
 
-NewFolder::NewFolder(const std::string& name, std::string flag) : flag_(std::move(flag)) {
+NewFolder::NewFolder(const std::string& name, std::string flag, bool replaces)
+    : flag_(std::move(flag)), replaces_(replaces) {
   const fs::path whole = fs::absolute(name).lexically_normal();
   named_ = whole.has_filename() ? whole : whole.parent_path();
   hidden_ = named_.parent_path() / ("." + named_.filename().string() + ".partial");
@@ -45,9 +46,17 @@ base::Status NewFolder::copy(const fs::path& file) const {
 base::Status NewFolder::publish() {
   const fs::path old = hidden_.string() + ".old";
   std::error_code error;
-  if (fs::exists(named_, error)) fs::rename(named_, old, error);
+  fs::remove_all(old, error);  // of a process that was killed here
+  const bool is_there = fs::exists(named_, error) && !fs::is_empty(named_, error);
+  if (is_there && !replaces_)
+    return cannot(named_, "has files now; the new ones are in \"" + hidden_.string() + "\"");
+  if (is_there) fs::rename(named_, old, error);
   if (!error) fs::rename(hidden_, named_, error);
-  if (error) return cannot(named_, "cannot be made: " + error.message());
+  if (error) {
+    std::error_code undo;
+    if (is_there && !fs::exists(named_, undo)) fs::rename(old, named_, undo);
+    return cannot(named_, "cannot be made: " + error.message());
+  }
   fs::remove_all(old, error);
   return {};
 }

@@ -7,12 +7,12 @@
 
 namespace tt::train {
 
-/// A folder that appears under its name when it is complete, and replaces an older one. Until then
-/// it is hidden beside it. Errors have the code "storage" and name the flag. Thread: one.
+/// A folder that appears under its name when it is complete. Until then it is hidden beside it.
+/// Errors have the code "storage" and name the flag. Thread: one.
 class NewFolder {
  public:
-  /// `flag`: the option that named the folder.
-  NewFolder(const std::string& name, std::string flag);
+  /// `flag`: the option that named the folder. `replaces`: an older folder is removed.
+  NewFolder(const std::string& name, std::string flag, bool replaces);
 
   /// Makes the hidden folder, and removes one that a former run left.
   base::Status make();
@@ -20,7 +20,8 @@ class NewFolder {
   const std::filesystem::path& path() const { return hidden_; }
   base::Status write(const std::string& file, const std::string& text) const;
   base::Status copy(const std::filesystem::path& file) const;
-  /// Gives the folder its name. No call may follow.
+  /// Gives the folder its name. Error: there is another folder that is not empty; then the hidden
+  /// one stays. No call may follow.
   base::Status publish();
 
  private:
@@ -28,6 +29,7 @@ class NewFolder {
 
   std::filesystem::path named_, hidden_;
   const std::string flag_;
+  const bool replaces_;
 };
 
 }  // namespace tt::train

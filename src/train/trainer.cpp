@@ -181,17 +181,19 @@ void Trainer::save(std::int64_t number) {
 
 void Trainer::save_last(std::int64_t number) {
   if (!checkpoints_) return;
-  if (number > parts_.steps_done && number != checkpoints_->last_step()) save(number);
+  if (number > parts_.steps_done && !has_saved(number)) save(number);
   if (!checkpoints_->finish()) throw TrainError("the last checkpoint was not saved");
 }
 
 void Trainer::save_models() const {
-  base::Status status;
+  base::Status model, adapters;
   if (!parts_.save_hf.path.empty())
-    status = write_hf(parts_.save_hf, config_.model, parameters_, model_.adapters(), parts_.groups);
-  if (status && !parts_.save_adapters.path.empty())
-    status = write_adapters(parts_.save_adapters, config_.model, model_.adapters(), parts_.groups);
-  if (!status) throw TrainError(to_string(status.error()));
+    model = write_hf(parts_.save_hf, config_.model, parameters_, model_.adapters(), parts_.groups);
+  if (!parts_.save_adapters.path.empty())
+    adapters =
+        write_adapters(parts_.save_adapters, config_.model, model_.adapters(), parts_.groups);
+  for (const base::Status& status : {model, adapters})
+    if (!status) throw TrainError(to_string(status.error()));
 }
 
 StepReport Trainer::step(std::int64_t number) {
@@ -224,8 +226,8 @@ StepReport Trainer::step(std::int64_t number) {
 }
 
 void Trainer::update(const StepReport& report) {
-  // Both numbers are the same on all ranks, so either all ranks stop or no rank stops.
-  if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
+  const bool is_finite = std::isfinite(report.loss) && std::isfinite(report.grad_norm);
+  if (!comm::all_of(parts_.groups.world, is_finite)) {
     if (recover_from_nonfinite(report.step)) return;
     notify(report);
     repeat_step(report);
@@ -235,18 +237,34 @@ void Trainer::update(const StepReport& report) {
   optimizer_.step(report.lr);
 }
 
+// A weight that is not finite was damaged in an earlier step: the checkpoint before is good.
+void Trainer::refuse_bad_weights(const StepReport& report) const {
+  FiniteCheck check(model_.places());
+  check.look_at_weights(parameters_);
+  if (const auto found = check.first_finding(parts_.groups.world))
+    throw TrainError(*found + " is not finite at step " + std::to_string(report.step));
+}
+
+// Collective over all ranks.
+bool Trainer::has_saved(std::int64_t number) {
+  return number == checkpoints_->last_step() && checkpoints_->finish();
+}
+
 // The optimizer has not moved, so the weights are those before the step. A repetition that is
 // finite shows that they are good, and they are saved.
 void Trainer::repeat_step(const StepReport& report) {
   runner_.finish();
   gradients_.zero();
+  refuse_bad_weights(report);
   FiniteCheck check(model_.places());
   const double loss = runner_.mean_over_replicas(runner_.mean_loss(
       {.step = report.step, .drops = true, .has_backward = true, .check = &check}, nullptr));
   check.look_at_gradients(trained_);
   const auto found = check.first_finding(parts_.groups.world);
   gradients_.reduce();
-  const bool is_persistent = found || !std::isfinite(loss) || !std::isfinite(gradients_.norm());
+  const double norm = gradients_.norm();
+  const bool is_persistent =
+      !comm::all_of(parts_.groups.world, !found && std::isfinite(loss) && std::isfinite(norm));
   std::string message = "loss " + std::to_string(report.loss) + " or gradient norm " +
                         std::to_string(report.grad_norm) + " is not finite at step " +
                         std::to_string(report.step) +
@@ -256,9 +274,7 @@ void Trainer::repeat_step(const StepReport& report) {
                            : "finite (transient): a fault of this machine is likely";
   notify_viewers("log", {{"level", "error"}, {"message", message}});
   const std::int64_t done = report.step - 1;
-  if (!is_persistent && checkpoints_ && done > parts_.steps_done &&
-      done != checkpoints_->last_step())
-    save(done);
+  if (!is_persistent && checkpoints_ && done > parts_.steps_done && !has_saved(done)) save(done);
   throw NonFiniteError(message, is_persistent);
 }
 

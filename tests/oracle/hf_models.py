@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
+from reference_gpt import Config, frequencies
 from torch import Tensor
 from transformers import (
     GPT2Config,
@@ -25,7 +27,7 @@ LAYERS, LENGTH = 2, 32
 _LLAMA: dict[str, Any] = {
     "vocab_size": 260, "hidden_size": 48, "num_hidden_layers": LAYERS, "num_attention_heads": 4,
     "num_key_value_heads": 2, "intermediate_size": 88, "rms_norm_eps": 1e-5, "rope_theta": 500.0,
-    "max_position_embeddings": 64, "attn_implementation": "eager",
+    "max_position_embeddings": 64, "attn_implementation": "sdpa",
 }  # fmt: skip
 _GPT2: dict[str, Any] = {
     "vocab_size": 260, "n_embd": 48, "n_layer": LAYERS, "n_head": 4, "n_positions": 40,
@@ -53,10 +55,38 @@ def random_model(name: str, dtype: torch.dtype) -> PreTrainedModel:
     torch.manual_seed(5)
     config, model, options = _MODELS[name]
     made = model(config(**options)).to(dtype).eval()
+    if dtype == torch.float64:
+        compute_in_float64(made)
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
     return made
+
+
+def compute_in_float64(model: PreTrainedModel) -> None:
+    """`transformers` computes norms and rotary angles in float32, whatever the dtype of the model is."""
+    for module in model.modules():
+        if type(module).__name__.endswith("RMSNorm"):
+            module.forward = lambda x, norm=module: F.rms_norm(x, norm.weight.shape, norm.weight, norm.variance_epsilon)
+        if type(module).__name__.endswith("RotaryEmbedding"):
+            module.forward = lambda x, positions, frequency=_frequencies(model.config): _angles(frequency, positions)
+
+
+def _frequencies(config: Any) -> Tensor:
+    scaling = getattr(config, "rope_scaling", None) or {"factor": 1.0}
+    options = {ours: scaling[theirs] for ours, theirs in {
+        "rope_scaling_factor": "factor", "rope_low_freq_factor": "low_freq_factor",
+        "rope_high_freq_factor": "high_freq_factor",
+        "rope_original_max_positions": "original_max_position_embeddings"}.items() if theirs in scaling}  # fmt: skip
+    head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return frequencies(Config(1, config.hidden_size, config.num_attention_heads, 1, 1, kv_channels=head_size,
+                              rotary_base=config.rope_theta, **options))  # fmt: skip
+
+
+def _angles(frequency: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    angles = positions.double()[..., None] * frequency
+    both = torch.cat([angles, angles], dim=-1)
+    return both.cos(), both.sin()
 
 
 def save(model: PreTrainedModel, folder: Path, **options: Any) -> Path:

@@ -25,6 +25,7 @@ SMALL = {"num_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "seq_leng
 CRASHED = 137
 PATIENCE = 60.0  # seconds; a run takes less than one
 LIST = "files_of_rank_00000.json"
+LOCK, PROBE = "/checkpoints.lock", "/.probe-"  # before the first step
 HOWS = ("before", "half", "after")
 RESUMED = 12  # at night, of so many states one is loaded by a run
 
@@ -152,10 +153,9 @@ class Points:
         done = self.run(saved, FAIL_AT=str(call.number), FAIL_ONCE=str(int(once)))
         steps = self.verified(saved)
         assert steps, "no checkpoint is left"
-        if call.number == 1:
-            assert (call.name, call.path, done.code) == ("open", "/lock", 2), "nothing starts without the lock"
-            assert f"{saved / 'lock'}: cannot be written: No space left on device" in done.errors
-            assert not done.steps()
+        if self._refuses_to_start(call, once):
+            assert done.code == 2 and not done.steps() and steps == [OLD], (call, done.errors)
+            assert str(saved) in done.errors
             return saved
         assert done.steps() == {step: bits for step, bits in self.steps.items() if OLD < step <= NEW}
         told = ["tensor-tracer: no checkpoint was saved: " in done.errors,
@@ -163,14 +163,22 @@ class Points:
         if done.code == 0:
             assert NEW in steps and told == [False, False], done.errors
             # The lock's contents, the list of a rank's files and old checkpoints do not matter to the new one.
-            matters = call.number <= self.durable and not (once and ("/lock" in call.path or LIST in call.path
+            matters = call.number <= self.durable and not (once and (call.path == LOCK or call.path.startswith(PROBE)
+                                                                     or LIST in call.path
                                                                      or self._is_sync_of_list(call)))  # fmt: skip
             assert not matters, f"{call} failed"
         else:
             assert done.code == 1 and told == [True, True], done.errors
             assert call.number <= self.durable, "the new checkpoint was complete"
-            assert OLD in steps and hidden(saved) == []
+            left = [call.path.removeprefix("/")] if call.name == "remove" and call.path.startswith(PROBE) else []
+            assert OLD in steps and [name[:7] for name in hidden(saved)] == [name[:7] for name in left]
         return saved
+
+    def _refuses_to_start(self, call: Call, once: bool) -> bool:
+        """Without the lock, and if the ranks cannot see a file of rank 0. The contents of the lock do not matter."""
+        if call.path == LOCK:
+            return call.name == "open" or not once
+        return call.path.startswith(PROBE) and call.name != "remove"
 
     def _is_sync_of_list(self, call: Call) -> bool:
         """Of the hidden folder, after the list was put there: the next file is followed by another."""

@@ -127,13 +127,13 @@ def test_a_run_from_a_model_resumes(data: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
-def test_tokenizer_files_go_along(data: Path, tmp_path: Path) -> None:
+def test_only_files_in_use_go_along(data: Path, tmp_path: Path) -> None:
     folder = save(random_model("llama-2", torch.float32), tmp_path / "model")
-    (folder / "tokenizer.json").write_text("{}")
+    (folder / "merges.txt").write_text("of a tokenizer that is not in use")
     (folder / "README.md").write_text("not copied")
     train(flags_for(data, folder, save_hf=tmp_path / "out"), tmp_path / "run")
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json"}
+    assert names == {"config.json", "generation_config.json", "model.safetensors"}
 
 
 def refused(flags: dict[str, Any], ranks: int = 1) -> str:
@@ -206,6 +206,39 @@ def test_a_folder_that_is_not_empty_is_kept(llama: Path, data: Path, tmp_path: P
     (tmp_path / "out" / "thesis.tex").write_text("years")
     message = refused(flags_for(data, llama, run_dir=tmp_path / "run", save_hf=tmp_path / "out"))
     assert "is not empty" in message and (tmp_path / "out" / "thesis.tex").read_text() == "years"
+
+
+@pytest.mark.parametrize("other", ["save", "save_adapter", "run_dir", "hf_model"])
+def test_a_folder_with_another_use_is_refused(other: str, llama: Path, data: Path, tmp_path: Path) -> None:
+    """It would be removed when a resumed run replaces it."""
+    flags = flags_for(data, llama, run_dir=tmp_path / "run", lora_rank=2)
+    model = Path(shutil.copytree(llama, tmp_path / "out" / "model")) if other == "hf_model" else tmp_path / "out" / "in"
+    message = refused(flags | {"save_hf": tmp_path / "out", other: model})
+    assert "--save-hf:" in message and "too; give a folder that nothing else uses" in message
+
+
+def test_files_that_came_meanwhile_are_kept(llama: Path, data: Path, tmp_path: Path) -> None:
+    """The run fails at its end, and its model stays beside the folder."""
+    out = tmp_path / "out"
+    line = command(flags_for(data, llama, run_dir=tmp_path / "run", save_hf=out, train_iters=300))
+    with subprocess.Popen(line, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None and run.stderr is not None
+        for text in run.stdout:
+            if text.startswith("step"):
+                out.mkdir(exist_ok=True)
+                (out / "thesis.tex").write_text("years")
+        errors = run.stderr.read()
+    assert run.returncode == 1 and "--save-hf" in errors and (out / "thesis.tex").read_text() == "years"
+    assert (tmp_path / ".out.partial" / "model.safetensors").is_file()
+
+
+def test_a_missing_export_is_made_by_resuming(llama: Path, data: Path, tmp_path: Path) -> None:
+    """The last checkpoint is enough: no step is left."""
+    both = flags_for(data, llama, train_iters=3)
+    train(both | {"save": tmp_path / "saved"}, tmp_path / "1")
+    train(both | {"load": tmp_path / "saved", "save_hf": tmp_path / "out"}, tmp_path / "2")
+    train(both | {"save_hf": tmp_path / "whole"}, tmp_path / "3")
+    assert_same_bits(tmp_path / "out", AutoModelForCausalLM.from_pretrained(tmp_path / "whole"))
 
 
 def test_no_family_has_the_model(flags: Flags, tmp_path: Path) -> None:

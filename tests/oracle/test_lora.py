@@ -151,6 +151,9 @@ def test_frozen_parameters_keep_their_bits(data: Path, tmp_path: Path) -> None:
     ({"lora_rank": 2, "lora_target_modules": "nothing"}, "--lora-target-modules"),
     ({"lora_rank": 2, "freeze": "embedding.*"}, "--freeze"),
     ({"save_adapter": "out"}, "the run has no adapters"),
+    ({"lora_alpha": 16}, "--lora-alpha: there are no adapters without a rank"),
+    ({"freeze": "embeddings.*"}, "--freeze: \"embeddings.*\" matches no parameter"),
+    ({"freeze": "*"}, "--freeze: leaves no parameter to train"),
     ({"lora_rank": 2, "lora_target_modules": "qkv", "save_adapter": "out"}, "the family has no module for qkv"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused(changes: dict[str, Any], message: str, data: Path, tmp_path: Path) -> None:
@@ -159,7 +162,9 @@ def test_what_does_not_fit_is_refused(changes: dict[str, Any], message: str, dat
 
 
 @pytest.mark.parametrize(("key", "value"), [("use_dora", True), ("target_modules", "all-linear"), ("bias", "all"),
-                                            ("target_modules", ["lm_head"]), ("r", None), ("peft_type", "IA3")])  # fmt: skip
+                                            ("target_modules", ["lm_head"]), ("r", None), ("peft_type", "IA3"),
+                                            ("lora_bias", True), ("init_lora_weights", "pissa"),
+                                            ("trainable_token_indices", [1])])  # fmt: skip
 def test_adapters_that_are_not_computed_are_refused(key: str, value: Any, data: Path, tmp_path: Path) -> None:
     _, adapters = random_adapters("qwen3", tmp_path)
     config = json.loads((adapters / "adapter_config.json").read_text())

@@ -39,8 +39,8 @@ class TensorStore {
     /// The stored matrices are [columns, rows]. Then the sources are joined along their dim 1.
     bool transposed = false;
   };
-  /// Adds the tensor `name`, or replaces it; its sources stay. Error: a source is missing, or the
-  /// sources differ in dtype or in a dim other than 0.
+  /// Adds the tensor `name`, or replaces it; its sources stay. Error: a source is missing or holds
+  /// whole numbers, or the sources differ in a dim other than 0.
   base::Status define(const std::string& name, const Joined& of);
 
   /// By file name: size, and a hash of the header and of 1,024 samples of 64 bytes. Ranks compare
@@ -65,6 +65,7 @@ class TensorStore {
     base::SharedBytes file;
     std::size_t begin = 0;  // in the file
     std::vector<std::int64_t> shape, offsets;
+    at::ScalarType dtype = at::kFloat;
     bool transposed = false;  // the file holds the transposed matrix
   };
   TensorStore() = default;

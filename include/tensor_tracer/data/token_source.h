@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "tensor_tracer/base/result.h"
 #include "tensor_tracer/data/text_corpus.h"
 #include "tensor_tracer/tokenize/tokenizer.h"
 
@@ -50,8 +51,9 @@ class IdTokens : public TokenSource {
 };
 
 /// The ids of all files, int32, each followed by `end`. Bytes that are not UTF-8 become U+FFFD.
-/// Names of special tokens in a text become these tokens, as in transformers.
-at::Tensor tokenize(const TextCorpus& corpus, const tokenize::Tokenizer& tokenizer,
-                    std::optional<std::int64_t> end);
+/// Names of special tokens in a text become these tokens, as in transformers. Error: a text is
+/// beyond a limit of the tokenizer; the message names the number of the file.
+base::Result<at::Tensor> tokenize(const TextCorpus& corpus, const tokenize::Tokenizer& tokenizer,
+                                  std::optional<std::int64_t> end);
 
 }  // namespace tt::data

@@ -118,6 +118,9 @@ class Gpt {
 Gpt describe_model(const config::ModelConfig& config, int tensor_ranks,
                    std::int64_t micro_batch = 1, const std::string& activations = "float32");
 
+/// Error: a pattern of --freeze matches no parameter, or no parameter is trained.
+base::Status check_frozen(const config::ModelConfig& config);
+
 /// Count of numbers in all parameters of the full model.
 std::int64_t num_parameters(const config::ModelConfig& config);
 

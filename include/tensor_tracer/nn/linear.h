@@ -44,6 +44,8 @@ class ParallelLinear : public AffineLayer {
                  const mesh::Placement& weight, const mesh::Placement& bias, SumOver sum);
 
  private:
+  at::Tensor adapted(const at::Tensor& y, const at::Tensor& x) const;
+
   AdapterSite site_;
   comm::ProcessGroup group_;
   SumOver sum_;

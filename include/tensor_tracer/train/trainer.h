@@ -54,7 +54,9 @@ class TrainError : public std::runtime_error {
 struct HfFolder {
   std::string path;            // empty: none
   nlohmann::json config;       // its config.json
+  std::string model_from;      // a folder whose generation_config.json is copied; empty: none
   std::string tokenizer_from;  // a folder whose tokenizer files are copied; empty: none
+  bool replaces = false;       // a model that the former run of a resumed run wrote there
 };
 
 /// A folder of PEFT that a run writes at its end.
@@ -62,6 +64,7 @@ struct AdapterFolder {
   std::string path;               // empty: none
   nlohmann::json model_config;    // config.json of the model
   nlohmann::json adapter_config;  // adapter_config.json
+  bool replaces = false;          // as in HfFolder
 };
 
 /// The parts that the caller passes to the trainer. All pointers outlive the trainer.
@@ -134,6 +137,8 @@ class Trainer {
   void notify(const StepReport& report);
   bool recover_from_nonfinite(std::int64_t number);
   [[noreturn]] void repeat_step(const StepReport& report);
+  void refuse_bad_weights(const StepReport& report) const;
+  bool has_saved(std::int64_t number);
   void notify_interventions(std::int64_t number) const;
   /// Acts only on global rank 0, and only if there is a hub.
   void notify_viewers(std::string_view event, nlohmann::json params) const;

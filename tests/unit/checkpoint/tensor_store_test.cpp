@@ -193,6 +193,7 @@ TEST_F(TensorStoreTest, ATensorIsMadeOfOthers) {
                                  {"kt", k.t().contiguous()},
                                  {"wide", numbers({4, 7})},
                                  {"half", k.to(at::kHalf)},
+                                 {"whole", k.to(at::kInt)},
                                  {"row", numbers({6})}},
                                 {})
                   .ok());
@@ -200,8 +201,11 @@ TEST_F(TensorStoreTest, ATensorIsMadeOfOthers) {
   ASSERT_TRUE(store.define("qkv", {{"w", "k", "v"}}).ok());
   ASSERT_TRUE(store.define("untransposed", {{"kt"}, true}).ok());
   ASSERT_TRUE(store.define("both", {{"kt", "kt"}, true}).ok());
-  const std::vector<std::pair<std::string, at::Tensor>> wanted = {
-      {"qkv", at::cat({q, k, v})}, {"untransposed", k}, {"both", at::cat({k, k})}};
+  ASSERT_TRUE(store.define("mixed", {{"half", "k"}}).ok());
+  const std::vector<std::pair<std::string, at::Tensor>> wanted = {{"qkv", at::cat({q, k, v})},
+                                                                  {"untransposed", k},
+                                                                  {"both", at::cat({k, k})},
+                                                                  {"mixed", at::cat({k, k})}};
   for (const auto& [name, full] : wanted) {
     ASSERT_EQ(store.shape_of(name), full.sizes().vec()) << name;
     const std::int64_t rows = full.size(0);
@@ -221,7 +225,7 @@ TEST_F(TensorStoreTest, ATensorIsMadeOfOthers) {
   for (const auto& [of, message] : std::vector<std::pair<TensorStore::Joined, std::string>>{
            {{{"w", "nothing"}}, "no tensor nothing"},
            {{{"w", "wide"}}, "wide does not fit w"},
-           {{{"k", "half"}}, "half does not fit k"},
+           {{{"whole"}}, "whole holds whole numbers"},
            {{{"row"}, true}, "row is not a matrix"}}) {
     const auto status = store.define("bad", of);
     ASSERT_FALSE(status.ok()) << message;

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 namespace tt::hf {
 namespace {
@@ -78,10 +81,8 @@ struct Refused {
 
 TEST(HfModel, RefusesByKeyWhatItDoesNotCompute) {
   const json windows = {{"use_sliding_window", true}, {"sliding_window", 99}};
-  json without_window = changed("mistral", {});
-  json long_sequences = without_window;
   const std::vector<Refused> all = {
-      {changed("mixtral", {}), "model_type"},
+      {changed("mixtral", json::object()), "model_type"},
       {changed("llama", {{"model_type", 3}}), "model_type"},
       {changed("llama", {{"quantization_config", {{"bits", 4}}}}), "quantization_config"},
       {changed("llama", {{"hidden_act", "gelu"}}), "hidden_act"},
@@ -123,9 +124,14 @@ TEST(HfModel, RefusesByKeyWhatItDoesNotCompute) {
 }
 
 TEST(HfModel, AcceptsWindowsThatCutNothing) {
-  for (const json& config : {changed("mistral", {{"sliding_window", 100}}),
-                             changed("mistral", {{"sliding_window", nullptr}}),
-                             changed("qwen2", {{"sliding_window", 9}}), changed("mistral", {})}) {
+  json without = changed("mistral", json::object());
+  without["sliding_window"] = nullptr;
+  std::vector<json> configs;
+  configs.push_back(without);
+  configs.push_back(changed("mistral", {{"sliding_window", 100}}));
+  configs.push_back(changed("qwen2", {{"sliding_window", 9}}));
+  configs.push_back(changed("mistral", json::object()));
+  for (const json& config : configs) {
     ModelConfig model;
     model.seq_length = 100;
     EXPECT_TRUE(apply_config(config, model)) << config;
@@ -133,7 +139,7 @@ TEST(HfModel, AcceptsWindowsThatCutNothing) {
   // The default of Mistral is 4,096.
   ModelConfig model;
   model.seq_length = 5000;
-  EXPECT_FALSE(apply_config(changed("mistral", {}), model));
+  EXPECT_FALSE(apply_config(changed("mistral", json::object()), model));
 }
 
 TEST(HfModel, NamesTheTensorsOfAParameter) {

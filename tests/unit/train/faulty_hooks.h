@@ -51,7 +51,8 @@ class FaultyHooks : public trace::InterventionHooks {
   void use_modules(trace::ModuleCalls) override {}
   std::unique_ptr<trace::InterventionPass> begin(const trace::ForwardScope& scope,
                                                  const at::Tensor&) override {
-    if (!fault_ || scope.phase != trace::Phase::kTrain || scope.step != fault_->step) return nullptr;
+    if (!fault_ || scope.phase != trace::Phase::kTrain || scope.step != fault_->step)
+      return nullptr;
     if (forwards_++ > 0 && !fault_->is_persistent) return nullptr;
     return std::make_unique<NanAtPlace>(*fault_);
   }
@@ -63,13 +64,17 @@ class FaultyHooks : public trace::InterventionHooks {
   base::Status prepare(const trace::ProgramChanges&) override { return {}; }
   void install(bool) override {}
   bool give_up() override { return false; }
-  nlohmann::json describe(std::int64_t) const override { return {{"programs", nlohmann::json::array()}}; }
+  nlohmann::json describe(std::int64_t) const override {
+    return {{"programs", nlohmann::json::array()}};
+  }
   std::optional<nlohmann::json> report(std::int64_t) override { return {}; }
   std::vector<nlohmann::json> take_saved() override { return {}; }
   base::Result<trace::FileContents> read_files(const nlohmann::json&) override {
     return trace::FileContents{};
   }
-  base::Status begin_preview(const nlohmann::json&, const trace::FileContents&) override { return {}; }
+  base::Status begin_preview(const nlohmann::json&, const trace::FileContents&) override {
+    return {};
+  }
   void turn_preview(bool) override {}
   bool preview_writes_gradients() const override { return false; }
   nlohmann::json preview_writes() override { return {}; }
