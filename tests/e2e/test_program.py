@@ -220,7 +220,7 @@ def test_help_explains_every_flag() -> None:
         words = re.sub(r"^  \S+(,\S+)?( [A-Z]\S*| \[.*?\]| \.\.\.)*", "", block)
         assert re.search(r"[a-z]{2,}", words), f"no word about {block!r}"
     readme = (Path(__file__).parents[2] / "README.md").read_text()
-    elsewhere = {"--open", "--mpi", "--point", "--to", "--output", "--compare", "--quiet"}
+    elsewhere = {"--open", "--model", "--mpi", "--point", "--to", "--output", "--compare", "--quiet"}
     elsewhere |= {"--standalone", "--no-python", "--nproc-per-node"}  # of torchrun
     for flag in set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", readme)) - elsewhere:
         assert re.search(rf"[ ,]{flag}(?![\w-])", text), flag
