@@ -61,7 +61,7 @@ def test_one_forward_finds_the_tokens_of_transformers(folder: Path, data: Path, 
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     texts = []
     for start in STARTS:
-        ids = model.generate(**tokenizer(start, return_tensors="pt"), max_new_tokens=24, do_sample=False)
+        ids = model.generate(tokenizer(start, return_tensors="pt").input_ids, max_new_tokens=24, do_sample=False)
         texts.append(tokenizer.decode(ids[0], skip_special_tokens=True))
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     plan = {"entries": [{"point": "Logits", "prompts": "texts", "rows": 0, "compressor": {"kind": "topk", "k": 2}}]}
