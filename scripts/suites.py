@@ -115,7 +115,7 @@ def ci_suites(reports: Path) -> list[Suite]:
                          "--grep=@smoke"),
         playwright_suite("live page", 10, reports, ROOT, sys.executable, "scripts/live_page.py",
                          "--grep-invert=@nightly"),
-        cpp_suite("asan-ubsan", 40, reports),
+        cpp_suite("asan-ubsan", 45, reports),
     ]
 
 

@@ -29,6 +29,12 @@ std::vector<RankResult> train_with(const Fault& fault, int faulty_rank, mesh::Me
   });
 }
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr int kTrials = 20;  // ten times as slow
+#else
+constexpr int kTrials = 100;
+#endif
+
 // 100 trials: classified right, on all ranks at the same step; a persistent fault by place and
 // rank.
 TEST(NonFinite, IsClassifiedAndNamed) {
@@ -39,7 +45,7 @@ TEST(NonFinite, IsClassifiedAndNamed) {
   const auto draw = [&](std::size_t below) {
     return std::uniform_int_distribution<std::size_t>(0, below - 1)(random);
   };
-  for (int trial = 0; trial < 100; ++trial) {
+  for (int trial = 0; trial < kTrials; ++trial) {
     const mesh::MeshShape shape =
         trial % 2 == 0 ? mesh::MeshShape{.tensor = 2} : mesh::MeshShape{.data = 2};
     config::TrainConfig config = tiny_config(shape);
