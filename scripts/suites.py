@@ -137,7 +137,7 @@ def nightly_suites(reports: Path) -> list[Suite]:
         nightly_pytest("export", 2, reports, e2e, RERUN),
         nightly_pytest("runs", 4, reports, e2e, RERUN),
         nightly_pytest("wheel", 8, reports, e2e, RERUN),
-        nightly_pytest("meshes", 6, reports, "tests/oracle", *TWO_AT_A_TIME),
+        nightly_pytest("meshes", 5, reports, "tests/oracle", *TWO_AT_A_TIME),
         nightly_pytest("checkpoints", 8, reports, "tests/oracle", *TWO_AT_A_TIME),
         nightly_pytest("crashes", 6, reports, "tests/oracle"),
         nightly_pytest("attach", 11, reports, "tests/oracle", *TWO_AT_A_TIME),
