@@ -10,11 +10,11 @@
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/config/train_config.h"
 #include "tensor_tracer/hf/model.h"
-#include "tensor_tracer/train/trainer.h"
 
 namespace tt::cli {
 
-/// What a run begins from. On ranks other than 0 only the configurations.
+/// The model and the adapters that a run begins from. On ranks other than 0 only the
+/// configurations.
 struct ModelSource {
   hf::ModelFolder folder;       // of --hf-model; without config: a new model
   nlohmann::json adapter = {};  // adapter_config.json of --load-adapter; null: none
@@ -42,21 +42,5 @@ struct HfWeights {
 /// another shape than config.json says; the same on all ranks. Collective over `world`.
 base::Result<HfWeights> open_hf_weights(ModelSource& source, const config::ModelConfig& model,
                                         const comm::ProcessGroup& world);
-
-/// The folders that a run writes at its end.
-struct SavedModels {
-  train::HfFolder model;
-  train::AdapterFolder adapters;
-};
-
-/// Their configurations: those of the model that the run began from, or new ones. `former`: the
-/// options of the run that a resumed run continues; null: a new run. Error: no family has the model
-/// or the adapters, or a folder cannot be written, is used for something else, or is not empty; a
-/// resumed run replaces the folder that the former run wrote. Global rank 0.
-base::Result<SavedModels> prepare_saves(const config::TrainConfig& config,
-                                        const ModelSource& source, const nlohmann::json& former);
-
-/// Gives every rank the paths and the configuration of the model. Collective over `world`.
-void share_saves(SavedModels& saves, const comm::ProcessGroup& world);
 
 }  // namespace tt::cli

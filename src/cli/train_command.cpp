@@ -27,6 +27,7 @@
 #include "src/cli/run_inputs.h"
 #include "src/cli/run_log.h"
 #include "src/cli/run_tokenizer.h"
+#include "src/cli/saved_models.h"
 #include "src/cli/stop_signals.h"
 #include "tensor_tracer/base/overloaded.h"
 #include "tensor_tracer/base/scoped_fd.h"

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <c10/util/accumulate.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <string>
@@ -359,15 +358,15 @@ Gpt describe_model(const config::ModelConfig& config, int tensor_ranks, std::int
 base::Status check_frozen(const config::ModelConfig& config) {
   const std::vector<nn::Parameter> all = describe_model(config, 1).parameters();
   for (const std::string& pattern : config.freeze) {
-    const auto matches = [&](const nn::Parameter& one) {
-      return ::fnmatch(pattern.c_str(), one.name.c_str(), 0) == 0;
-    };
-    if (std::ranges::none_of(all, matches)) {
+    config::ModelConfig alone = config;
+    alone.freeze = {pattern};
+    const std::vector<nn::Parameter> left = describe_model(alone, 1).parameters();
+    if (std::ranges::all_of(left, &nn::Parameter::is_trained)) {
       return base::invalid_argument("--freeze", "\"" + pattern + "\" matches no parameter",
                                     "names look like " + all.back().name + " and layers.1.*");
     }
   }
-  if (std::ranges::any_of(all, [](const nn::Parameter& one) { return one.is_trained; })) return {};
+  if (std::ranges::any_of(all, &nn::Parameter::is_trained)) return {};
   return base::invalid_argument("--freeze", "leaves no parameter to train", "freeze fewer");
 }
 

@@ -3,9 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include <fstream>
-#include <utility>
-
 #include "src/train/new_folder.h"
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/checkpoint/safetensors.h"

@@ -3,10 +3,9 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include <array>
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
-#include <span>
 #include <system_error>
 
 #include "src/train/adapter_export.h"
@@ -20,15 +19,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<const char*, 8> kTokenizerFiles = {"tokenizer.json",
-                                                        "tokenizer_config.json",
-                                                        "special_tokens_map.json",
-                                                        "added_tokens.json",
-                                                        "vocab.json",
-                                                        "merges.txt",
-                                                        "tokenizer.model",
-                                                        "chat_template.jinja"};
-constexpr std::array<const char*, 1> kModelFiles = {"generation_config.json"};
+constexpr std::initializer_list<const char*> kTokenizerFiles = {"tokenizer.json",
+                                                                "tokenizer_config.json",
+                                                                "special_tokens_map.json",
+                                                                "added_tokens.json",
+                                                                "vocab.json",
+                                                                "merges.txt",
+                                                                "tokenizer.model",
+                                                                "chat_template.jinja"};
 
 base::Status add(checkpoint::ModelFiles& files, const at::Tensor& full, const hf::Source& source) {
   std::int64_t begin = 0;
@@ -50,7 +48,7 @@ base::Status write_config(const NewFolder& folder, nlohmann::json config, at::Sc
   return folder.write("config.json", config.dump(2) + "\n");
 }
 
-base::Status copy_files(const std::string& from, std::span<const char* const> names,
+base::Status copy_files(const std::string& from, std::initializer_list<const char*> names,
                         const NewFolder& to) {
   for (const char* name : names) {
     std::error_code error;
@@ -64,7 +62,7 @@ base::Status complete(const HfFolder& folder, NewFolder& made, checkpoint::Model
                       at::ScalarType dtype) {
   auto status = files.finish();
   if (status) status = write_config(made, folder.config, dtype);
-  if (status) status = copy_files(folder.model_from, kModelFiles, made);
+  if (status) status = copy_files(folder.model_from, {"generation_config.json"}, made);
   if (status) status = copy_files(folder.tokenizer_from, kTokenizerFiles, made);
   return status ? made.publish() : status;
 }

@@ -101,6 +101,14 @@ def train(
     return Run(step_log(done.stdout), exports)
 
 
+def refused(flags: Flags, ranks: int = 1) -> str:
+    """The error of a run that its command line does not allow to begin."""
+    line = command(flags, ranks)
+    done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and done.stdout == "", (done.returncode, done.stdout, done.stderr)
+    return done.stderr
+
+
 def write_text(path: Path, kilobytes: int = 64) -> Path:
     """Text with some structure to learn, the same at every call."""
     state, words = 1, []

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from hf_models import LENGTH, NAMES, our_gradients, random_model, save
-from program import Flags, Run, command, environment, train
+from program import Flags, Run, command, environment, refused, train
 from reference_gpt import Export
 from safetensors.torch import load_file, save_file
 from tensor_tracer import open_recording
@@ -134,13 +134,6 @@ def test_only_files_in_use_go_along(data: Path, tmp_path: Path) -> None:
     train(flags_for(data, folder, save_hf=tmp_path / "out"), tmp_path / "run")
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"config.json", "generation_config.json", "model.safetensors"}
-
-
-def refused(flags: dict[str, Any], ranks: int = 1) -> str:
-    line = command(flags, ranks)
-    done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2 and done.stdout == "", (done.returncode, done.stdout, done.stderr)
-    return done.stderr
 
 
 @pytest.fixture(scope="module")

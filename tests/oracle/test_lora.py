@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from hf_models import LAYERS, LENGTH, random_model, save
 from peft import LoraConfig, PeftModel, get_peft_model
-from program import command, environment, train
+from program import refused, train
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
@@ -171,9 +170,3 @@ def test_adapters_that_are_not_computed_are_refused(key: str, value: Any, data: 
     (adapters / "adapter_config.json").write_text(json.dumps(config | {key: value}))
     message = refused(flags_for(data, tmp_path / "model", 1, run_dir=tmp_path / "run", load_adapter=adapters))
     assert f"adapter_config.json: {key}" in message
-
-
-def refused(flags: dict[str, Any]) -> str:
-    done = subprocess.run(command(flags), env=environment(), capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
-    return done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from hf_models import LENGTH, random_model, save
-from program import Flags, command, environment, train
+from program import Flags, refused, train
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from viewer import live_run
 
@@ -116,23 +115,16 @@ def test_a_model_brings_its_tokenizer(texts: Path, tokenizer: Path, tmp_path: Pa
     assert by_bytes.export(1).tokens.max() < 256
 
 
-def refused(flags: dict[str, Any], folder: Path, ranks: int = 1) -> str:
-    line = command(flags | {"run_dir": folder / "run"}, ranks)
-    done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
-    return done.stderr
-
-
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_what_does_not_fit_is_refused(ranks: int, tiny: dict[str, Any], tokenizer: Path, tmp_path: Path) -> None:
-    tiny = tiny | {"tensor_model_parallel_size": ranks}
+    tiny = tiny | {"tensor_model_parallel_size": ranks, "run_dir": tmp_path / "run"}
     assert f"--vocab-size: the tokenizer has {IDS} ids, and the model 299 rows" in refused(
-        tiny | {"vocab_size": 299}, tmp_path, ranks)  # fmt: skip
-    assert "--tokenizer:" in refused(tiny | {"tokenizer": tmp_path / "nothing"}, tmp_path, ranks)
+        tiny | {"vocab_size": 299}, ranks)  # fmt: skip
+    assert "--tokenizer:" in refused(tiny | {"tokenizer": tmp_path / "nothing"}, ranks)
     unknown = json.loads((tokenizer / "tokenizer.json").read_text())
     unknown["model"]["type"] = "Unigram"
     (tmp_path / "tokenizer.json").write_text(json.dumps(unknown))
-    message = refused(tiny | {"tokenizer": tmp_path}, tmp_path, ranks)
+    message = refused(tiny | {"tokenizer": tmp_path}, ranks)
     assert "Unigram" in message and str(tmp_path / "tokenizer.json") in message
 
 
@@ -147,5 +139,5 @@ def test_a_resumed_run_needs_the_same_tokenizer(tiny: dict[str, Any], tokenizer:
     other = Path(shutil.copytree(tokenizer, tmp_path / "other"))
     text = (other / "tokenizer.json").read_text()
     (other / "tokenizer.json").write_text(text + "\n")
-    changes = {"train_iters": 4, "load": tmp_path / "saved", "tokenizer": other}
-    assert "--tokenizer: is a file with the hash" in refused(both | changes, tmp_path / "4")
+    changes = {"train_iters": 4, "load": tmp_path / "saved", "tokenizer": other, "run_dir": tmp_path / "4" / "run"}
+    assert "--tokenizer: is a file with the hash" in refused(both | changes)

@@ -20,7 +20,7 @@ namespace tt::train {
 /// dropout, learning rate and the position in the data. All members outlive the object.
 struct TrainState {
   const std::vector<nn::Parameter>& parameters;
-  const std::vector<nn::Parameter>& trained;  // those that are not frozen
+  const std::vector<nn::Parameter>& trained;  // the optimizer changes them
   const optim::AdamW& optimizer;              // of `trained`, in the same order
 };
 

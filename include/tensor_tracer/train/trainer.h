@@ -151,7 +151,7 @@ class Trainer {
   data::Batches batches_;
   model::Gpt model_;
   std::vector<nn::Parameter> parameters_;
-  std::vector<nn::Parameter> trained_;  // those of parameters_ that are not frozen
+  std::vector<nn::Parameter> trained_;  // the optimizer changes them
   GradientReducer gradients_;
   optim::AdamW optimizer_;
   trace::Tracer tracer_;
