@@ -84,6 +84,8 @@ IN_CI = "smoke or not nightly"
 # tests compute and poll: more than two processes would not be faster on two CPUs.
 SIDE_BY_SIDE = ("-n3", "--dist=loadfile")
 TWO_AT_A_TIME = ("-n2", "--dist=loadfile")
+# For suites of one or two large files: both processes run tests of each file.
+TWO_TESTS_AT_A_TIME = ("-n2", "--dist=load")
 
 
 def side_by_side() -> tuple[str, ...]:
@@ -136,10 +138,10 @@ def nightly_suites(reports: Path) -> list[Suite]:
         nightly_pytest("dialects", 2, reports, e2e, RERUN),
         nightly_pytest("export", 2, reports, e2e, RERUN),
         nightly_pytest("runs", 4, reports, e2e, RERUN),
-        nightly_pytest("wheel", 8, reports, e2e, RERUN),
+        nightly_pytest("wheel", 9, reports, e2e, RERUN),
         nightly_pytest("meshes", 5, reports, "tests/oracle", *TWO_AT_A_TIME),
-        nightly_pytest("checkpoints", 8, reports, "tests/oracle", *TWO_AT_A_TIME),
-        nightly_pytest("crashes", 6, reports, "tests/oracle"),
+        nightly_pytest("checkpoints", 8, reports, "tests/oracle", *TWO_TESTS_AT_A_TIME),
+        nightly_pytest("crashes", 5, reports, "tests/oracle", *TWO_TESTS_AT_A_TIME),
         nightly_pytest("attach", 11, reports, "tests/oracle", *TWO_AT_A_TIME),
         nightly_pytest("models", 4, reports, "tests/oracle"),
         playwright_suite("browser", 13, reports, ROOT / "frontend", "npm", "run", "e2e", "--",

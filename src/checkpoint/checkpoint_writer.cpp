@@ -26,7 +26,6 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using nlohmann::json;
 
-constexpr const char* kHidden = ".saving-";
 constexpr const char* kRemoved = ".removed-";
 constexpr std::size_t kMaxListBytes = std::size_t{16} << 20U;
 constexpr auto kPoll = std::chrono::milliseconds(10);
@@ -108,11 +107,11 @@ base::Result<std::string> CheckpointWriter::prepare(std::int64_t step) const {
        at.increment(error)) {
     const std::string name = at->path().filename().string();
     std::error_code ignored;
-    if (name.starts_with(kHidden) || name.starts_with(kRemoved))
+    if (name.starts_with(kUnfinished) || name.starts_with(kRemoved))
       fs::remove_all(at->path(), ignored);
   }
   const std::string hidden =
-      fmt::format("{}/{}{}-{}", folder_, kHidden, checkpoint_name(step), base::random_hex(4));
+      fmt::format("{}/{}{}-{}", folder_, kUnfinished, checkpoint_name(step), base::random_hex(4));
   if (::mkdir(hidden.c_str(), 0777) != 0) return storage_error(hidden, "cannot be made");
   return hidden;
 }

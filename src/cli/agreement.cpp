@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tensor_tracer/base/private_file.h"
+#include "tensor_tracer/checkpoint/checkpoint_writer.h"
 #include "tensor_tracer/comm/collectives.h"
 
 namespace tt::cli {
@@ -84,7 +85,7 @@ base::Status check_shared_folder(const std::string& folder, const comm::ProcessG
   if (folder.empty()) return {};
   std::string probe;
   if (world.rank() == 0) {
-    probe = folder + "/.probe-" + base::random_hex(8);
+    probe = folder + "/" + checkpoint::kUnfinished + "probe-" + base::random_hex(8);
     if (!base::write_private_file(probe, "")) probe.clear();
   }
   comm::broadcast_text(world, probe, 0);

@@ -13,6 +13,9 @@
 
 namespace tt::checkpoint {
 
+/// Names in the folder of checkpoints that begin so are removed by the next save.
+inline constexpr const char* kUnfinished = ".saving-";
+
 /// One file of a checkpoint, in memory.
 struct FileContents {
   std::string name;
