@@ -61,7 +61,7 @@ def assert_same_bits(found: Path, wanted: Any) -> None:
 def test_a_model_goes_in_and_out(name: str, dtype: torch.dtype, tensor: int, data: Path, tmp_path: Path) -> None:
     """The files are split in three; the prefix of the names stays. One step that changes no weight."""
     model = random_model(name, dtype)
-    folder = save(model, tmp_path / "model", max_shard_size="300KB")
+    folder = save(model, tmp_path / "model", max_shard_size="300KB" if dtype == torch.float64 else "150KB")
     assert (folder / "model.safetensors.index.json").is_file()
     (tmp_path / "plan.json").write_text(json.dumps(LOGITS))
     changes = STILL | {
