@@ -90,7 +90,7 @@ def check_record(folder: Path, error: re.Match[str], ranks: int) -> None:
         stacks = (folder / f"rank-{rank:05d}-stacks.txt").read_text()
         assert "tt::train::Trainer::run()" in stacks and "tt::comm::" in stacks, stacks
         configuration = read_json(folder / f"rank-{rank:05d}-configuration.json")
-        assert configuration["options"]["num_layers"] == 2 and configuration["launcher"] == "Open MPI"
+        assert configuration["options"]["num-layers"] == "2" and configuration["launcher"] == "Open MPI"
     assert '"event"' in (folder / "hub.log").read_text()
     if missing != 0:
         assert '"step":3,' in (folder / "rank-00000-log.txt").read_text()
@@ -113,7 +113,7 @@ def check_recording(folder: Path, run_dir: Path, step: int) -> None:
 def test_a_stopped_rank_is_named_and_ends_the_run(
     mesh: Mesh, rank: int, flags: Flags, tmp_path: Path, record_property
 ) -> None:
-    with started(flags, tmp_path, mesh, watchdog_timeout=5, **LONG) as process:
+    with started(flags, tmp_path, mesh, watchdog_timeout=5, global_batch_size=16, **LONG) as process:
         process.wait_for(trains, "steps")
         begin = time.monotonic()
         with stopped(rank_processes(tmp_path)[rank]):
@@ -171,7 +171,7 @@ def test_a_run_that_waits_for_a_viewer_is_no_reason(flags: Flags, tmp_path: Path
 def test_a_long_evaluation_is_no_reason(flags: Flags, tmp_path: Path) -> None:
     """Each replica evaluates alone, for much longer than the limit."""
     begin = time.monotonic()
-    run(flags, tmp_path, (1, 2), train_iters=2, eval_interval=2, eval_iters=2500, watchdog_timeout=3,
+    run(flags, tmp_path, (1, 2), train_iters=2, eval_interval=2, eval_iters=8000, watchdog_timeout=3,
         watchdog_first_step_timeout=30).good()  # fmt: skip
     assert time.monotonic() - begin > 3, "the evaluation was not long"
 
