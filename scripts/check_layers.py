@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "expr": {"base"},
     "tokenize": {"base"},
     "comm": {"base", "mesh"},
+    "watchdog": {"base", "comm"},
     "eval": {"base", "expr"},
     "graph": {"base", "expr", "points"},
     "points": {"base", "mesh"},
@@ -47,7 +48,7 @@ ALLOWED: dict[str, set[str]] = {
     "train": {"base", "checkpoint", "comm", "config", "control", "data", "hf", "mesh", "model", "nn",
               "optim", "points", "trace"},
     "cli": {"base", "checkpoint", "comm", "config", "control", "data", "hf", "hub", "intervene", "link",
-            "mesh", "model", "points", "protocol", "record", "tokenize", "trace", "train"},
+            "mesh", "model", "points", "protocol", "record", "tokenize", "trace", "train", "watchdog"},
 }
 
 # Modules that know no libtorch, so that the hub starts in milliseconds and runs anywhere.

@@ -17,6 +17,7 @@ namespace tt::cli {
 namespace {
 
 constexpr int kBarWidth = 24;
+constexpr std::size_t kRecentLines = 1000;
 
 std::string with_commas(std::int64_t number) {
   std::string text = std::to_string(number);
@@ -56,6 +57,7 @@ RunLog::RunLog(const config::TrainConfig& config, const comm::Launch& launch)
 
 void RunLog::say(const std::string& line) const {
   if (!is_first_) return;
+  keep(line);
   std::FILE* out = config_.log_format == "json" ? stderr : stdout;
   fmt::print(out, "{}\n", line);
   std::fflush(out);
@@ -159,11 +161,13 @@ void RunLog::step(const train::StepReport& report) {
   mean_step_ms_ =
       mean_step_ms_ == 0.0 ? report.step_ms : 0.9 * mean_step_ms_ + 0.1 * report.step_ms;
   const bool as_json = config_.log_format == "json";
+  const std::string text = as_json ? protocol::encode_json(to_json(report)) : line(report);
+  keep(text);
   if (!as_json && config_.progress_bar.value_or(on_terminal_))
     move_bar(report);
   else if (report.valid_loss || report.step == config_.train_iters ||
            report.step % config_.log_interval == 0)
-    fmt::print("{}\n", as_json ? protocol::encode_json(to_json(report)) : line(report));
+    fmt::print("{}\n", text);
   std::fflush(stdout);
 }
 
@@ -204,6 +208,19 @@ void RunLog::end_at_once(const std::string& recording) const {
 std::int64_t RunLog::last_step() const {
   const std::lock_guard lock(mutex_);
   return last_ ? last_->step : first_step_;
+}
+
+std::string RunLog::recent() const {
+  const std::lock_guard lock(mutex_);
+  std::string text;
+  for (const std::string& line : recent_) text += line + "\n";
+  return text;
+}
+
+void RunLog::keep(const std::string& line) const {
+  const std::lock_guard lock(mutex_);
+  recent_.push_back(line);
+  if (recent_.size() > kRecentLines) recent_.pop_front();
 }
 
 void RunLog::finish() {

@@ -27,6 +27,7 @@
 #include "src/cli/run_inputs.h"
 #include "src/cli/run_log.h"
 #include "src/cli/run_tokenizer.h"
+#include "src/cli/run_watch.h"
 #include "src/cli/saved_models.h"
 #include "src/cli/stop_signals.h"
 #include "tensor_tracer/base/overloaded.h"
@@ -244,7 +245,7 @@ train::TrainerParts parts_of(const TrainSetup& run, const comm::World& world) {
 }
 
 void train(TrainSetup& run, const comm::World& world, control::HubSession* hub, RunLog& log,
-           StopSignals& signals) {
+           StopSignals& signals, RunWatch& watch) {
   const bool is_first = world.group().rank() == 0;
   double entropy = 0.0;
   train::TrainerParts parts = parts_of(run, world);
@@ -274,6 +275,7 @@ void train(TrainSetup& run, const comm::World& world, control::HubSession* hub, 
     send_notice(run.inputs.tracing.notice, *parts.sink, log);
     if (!run.excess.empty()) log.notice(run.excess);
   }
+  watch.tell_page();
   if (is_first) signals.on_end([hub, &log] { report_end(hub, log); });
   train::Trainer trainer(run.config, std::move(parts));
   trainer.run();
@@ -359,22 +361,28 @@ int train_on_mesh(TrainSetup& run, base::Result<RunInputs> read, control::HubSes
   RunLog log(run.config, run.launch);
   StopSignals signals(run.launch.uses_mpi());
   at::set_num_threads(threads_per_rank(run));
+  comm::CollectiveLog collectives(run.launch.rank);
   const comm::World world(run.launch);
+  world.group().record_into(collectives);
   base::set_rank_label(mesh::describe(run.shape, run.launch.rank));
   if (const auto agreed = agree(run, std::move(read), world.group()); !agreed) {
     if (hub != nullptr) hub->finish();
     if (run.launch.rank == 0) fmt::print(stderr, "tensor-tracer: {}\n", to_string(agreed.error()));
     return kExitUsage;
   }
+  RunWatch watch({run.config, run.launch, run.shape, run.given, log}, world.group(), collectives,
+                 hub);
   try {
-    train(run, world, hub, log, signals);
+    train(run, world, hub, log, signals, watch);
     if (hub != nullptr) hub->finish();
     return signals.exit_code();
   } catch (const std::exception& error) {
     log.finish();
-    fmt::print(stderr, "tensor-tracer: {}: {}\n", mesh::describe(run.shape, run.launch.rank),
-               error.what());
-    if (hub != nullptr) hub->finish();
+    const std::string line =
+        fmt::format("{}: {}", mesh::describe(run.shape, run.launch.rank), error.what());
+    fmt::print(stderr, "tensor-tracer: {}\n", line);
+    log.keep(line);
+    watch.fail(error.what());
     if (run.launch.is_launched()) world.abort(exit_code(error));
     return exit_code(error);
   }

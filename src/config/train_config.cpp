@@ -176,6 +176,11 @@ ModelConfig ModelConfig::resolved() const {
   return model;
 }
 
+double TrainConfig::first_watchdog_timeout() const {
+  if (watchdog_timeout == 0) return watchdog_first_step_timeout.value_or(0);
+  return watchdog_first_step_timeout.value_or(std::max(300.0, watchdog_timeout));
+}
+
 bool TrainConfig::is_traced() const {
   const bool records = !recording.record.empty() || !recording.record_points.empty() ||
                        !recording.record_layers.empty() || recording.record_every > 1 ||

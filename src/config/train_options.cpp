@@ -103,6 +103,9 @@ Options fine_tuning_options(ModelConfig& model, CheckpointConfig& checkpoint) {
 }
 
 Options training_options(TrainConfig& config) {
+  // In a pause, ranks wait for a second.
+  const Check limit = number("is neither 0 nor 3 or more",
+                             [](double seconds) { return seconds == 0 || seconds >= 3; });
   return joined(
       {agreed({{"--tensor-model-parallel-size", &config.tensor_model_parallel_size,
                 "ranks that share each layer; data parallelism uses the other ranks"},
@@ -125,7 +128,15 @@ Options training_options(TrainConfig& config) {
          "launcher needs it",
          one_of({"auto", "mpi", "gloo", "nccl"})},
         {"--threads", &config.threads, "CPU threads per rank; 0: allowed CPUs / ranks on the node",
-         not_negative()}}});
+         not_negative()},
+        {"--watchdog-timeout", &config.watchdog_timeout,
+         "seconds (3 or more) that a rank waits for others in a collective until the run ends with "
+         "an error that names the missing rank; 0: no limit",
+         limit},
+        {"--watchdog-first-step-timeout", &config.watchdog_first_step_timeout,
+         "the same until the first step has ended; default: 300, or --watchdog-timeout if it is "
+         "larger or 0",
+         limit}}});
 }
 
 Options optimizer_options(OptimizerConfig& optimizer) {

@@ -154,7 +154,9 @@ struct TrainConfig {
   std::int64_t seed = 1234;
   std::string params_dtype = "float32";  // or "float64"
   bool bf16 = false;
-  int threads = 0;  // per rank; 0: allowed CPUs / ranks on the node
+  int threads = 0;                  // per rank; 0: allowed CPUs / ranks on the node
+  double watchdog_timeout = 100.0;  // seconds; 0: off
+  std::optional<double> watchdog_first_step_timeout;  // unset: 300 s, or watchdog_timeout
   std::string run_name;
   std::string run_dir;               // empty: runs/<id>
   std::string log_format = "text";   // or "json"
@@ -165,6 +167,8 @@ struct TrainConfig {
 
   /// True if the run begins with a trace plan: it has a page, or an option asks for traced data.
   bool is_traced() const;
+  /// The watchdog's limit until the first step has ended, in seconds; 0: none.
+  double first_watchdog_timeout() const;
   /// The dtype of activations, with PyTorch's name.
   std::string compute_dtype() const { return bf16 ? "bfloat16" : params_dtype; }
   /// The batch size of the whole job, defaults resolved.

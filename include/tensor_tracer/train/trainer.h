@@ -123,6 +123,7 @@ class Trainer {
 
  private:
   void run_steps();
+  bool begin_step(std::int64_t number);
   StepReport step(std::int64_t number);
   void update(const StepReport& report);
   double evaluate(std::int64_t number);
