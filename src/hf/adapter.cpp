@@ -96,8 +96,8 @@ base::Status apply_adapter_config(const json& adapter, const json& config, Model
   }
   // Two words may name the same module.
   std::ranges::sort(model.lora_target_modules);
-  const auto repeated = std::ranges::unique(model.lora_target_modules);
-  model.lora_target_modules.erase(repeated.begin(), repeated.end());
+  auto& targets = model.lora_target_modules;
+  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
   return reader.status();
 }
 
