@@ -23,6 +23,7 @@
 #include "tensor_tracer/train/forward_runner.h"
 #include "tensor_tracer/train/gradients.h"
 #include "tensor_tracer/train/groups.h"
+#include "tensor_tracer/train/hf_writer.h"
 #include "tensor_tracer/train/update_watch.h"
 
 namespace tt::train {
@@ -48,15 +49,6 @@ struct StepReport {
 class TrainError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
-};
-
-/// A folder of Hugging Face that a run writes at its end.
-struct HfFolder {
-  std::string path;            // empty: none
-  nlohmann::json config;       // its config.json
-  std::string model_from;      // a folder whose generation_config.json is copied; empty: none
-  std::string tokenizer_from;  // a folder whose tokenizer files are copied; empty: none
-  bool replaces = false;       // a model that the former run of a resumed run wrote there
 };
 
 /// A folder of PEFT that a run writes at its end.
