@@ -19,13 +19,6 @@ namespace {
 constexpr int kBarWidth = 24;
 constexpr std::size_t kRecentLines = 1000;
 
-std::string with_commas(std::int64_t number) {
-  std::string text = std::to_string(number);
-  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3)
-    text.insert(static_cast<std::size_t>(at), ",");
-  return text;
-}
-
 // "4:05" or "1:04:05".
 std::string duration(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
@@ -63,18 +56,17 @@ void RunLog::say(const std::string& line) const {
   std::fflush(out);
 }
 
-void RunLog::corpus(const data::TextCorpus& corpus, const data::TokenSource& tokens,
-                    double unigram_entropy) {
-  const bool has_bytes = dynamic_cast<const data::ByteTokens*>(&tokens) != nullptr;
-  const std::string count = has_bytes ? "" : ", " + with_commas(tokens.size()) + " tokens";
-  say(fmt::format("data   {} bytes in {} files{}; unigram entropy {:.4f} nats per {}",
-                  with_commas(corpus.size()), with_commas(corpus.num_files()), count,
-                  unigram_entropy, has_bytes ? "byte" : "token"));
+void RunLog::data(const RunData& data) {
+  std::string text;
+  for (const std::string& line : data.lines()) text += (text.empty() ? "" : "\n       ") + line;
+  say(fmt::format("data   {}; unigram entropy {:.4f} nats per {}", text, data.unigram_entropy(),
+                  data.has_bytes() ? "byte" : "token"));
+  for (const std::string& one : data.notices()) notice(one);
 }
 
 void RunLog::model(std::int64_t num_parameters, const mesh::MeshShape& shape,
                    const comm::Launch& launch) {
-  say(fmt::format("model  {} parameters, {} layers of {}; {}", with_commas(num_parameters),
+  say(fmt::format("model  {} parameters, {} layers of {}; {}", base::with_commas(num_parameters),
                   config_.model.num_layers, config_.model.hidden_size,
                   config_.bf16 ? "bf16" : config_.params_dtype));
   if (config_.bf16 && !multiplies_bf16_fast()) {

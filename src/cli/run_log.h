@@ -7,10 +7,10 @@
 #include <optional>
 #include <string>
 
+#include "src/cli/run_data.h"
 #include "tensor_tracer/checkpoint/checkpoint_writer.h"
 #include "tensor_tracer/comm/launcher.h"
 #include "tensor_tracer/config/train_config.h"
-#include "tensor_tracer/data/text_corpus.h"
 #include "tensor_tracer/link/hub_process.h"
 #include "tensor_tracer/mesh/mesh.h"
 #include "tensor_tracer/train/trainer.h"
@@ -24,8 +24,7 @@ class RunLog {
  public:
   /// Prints on global rank 0 only.
   RunLog(const config::TrainConfig& config, const comm::Launch& launch);
-  void corpus(const data::TextCorpus& corpus, const data::TokenSource& tokens,
-              double unigram_entropy);
+  void data(const RunData& data);
   void model(std::int64_t num_parameters, const mesh::MeshShape& shape, const comm::Launch& launch);
   void hub(const link::HubInfo& hub);
   /// `path`: the file of the recording; empty if the run is not recorded.

@@ -23,6 +23,7 @@
 #include "src/cli/options.h"
 #include "src/cli/parse.h"
 #include "src/cli/resume.h"
+#include "src/cli/run_data.h"
 #include "src/cli/run_excess.h"
 #include "src/cli/run_inputs.h"
 #include "src/cli/run_log.h"
@@ -63,9 +64,8 @@ struct TrainSetup {
   config::TrainConfig config;
   comm::Launch launch;
   mesh::MeshShape shape;
-  data::TextCorpus corpus;
+  RunData data;
   RunTokenizer tokenizer = {};
-  std::unique_ptr<const data::TokenSource> tokens = {};  // of the corpus
   RunInputs inputs = {};
   nlohmann::json given = {};                // options as the user wrote them
   std::string excess = {};                  // a hint if all runs together are large
@@ -78,28 +78,6 @@ struct TrainSetup {
   SavedModels saves = {};                                     // at the end
 };
 
-// The order of the sequences is held in memory, 16 bytes for each sequence.
-constexpr std::int64_t kMaxSequences = std::int64_t{1} << 27;
-
-base::Status check_data_size(const config::TrainConfig& config, const data::TokenSource& tokens) {
-  const std::int64_t sequences = tokens.size() / config.model.seq_length;
-  if (sequences > kMaxSequences) {
-    return base::Error{
-        "invalid_argument",
-        fmt::format("{} tokens make {} sequences of {} tokens, more than {}", tokens.size(),
-                    sequences, config.model.seq_length, kMaxSequences),
-        "--data-path", "give less text or a larger --seq-length"};
-  }
-  const data::SampleOrder order(tokens.size(), config.model.seq_length,
-                                config::parse_split(config.data.split).value().second, 0);
-  if (order.num_train() > 0 && order.num_valid() > 0) return {};
-  return base::Error{
-      "invalid_argument",
-      fmt::format("{} tokens make {} training and {} validation sequences of {} tokens",
-                  tokens.size(), order.num_train(), order.num_valid(), config.model.seq_length),
-      "--data-path", "give more text, a smaller --seq-length or another --split"};
-}
-
 // Ranks other than 0 get the model of --hf-model from rank 0, which has checked it.
 base::Result<mesh::MeshShape> check_config(const config::TrainConfig& config,
                                            const comm::Launch& launch) {
@@ -111,9 +89,9 @@ base::Result<mesh::MeshShape> check_config(const config::TrainConfig& config,
 base::Result<TrainSetup> prepare(config::TrainConfig config, const comm::Launch& launch) {
   auto shape = check_config(config, launch);
   if (!shape) return shape.error();
-  auto corpus = data::TextCorpus::open(config.data.data_path, config.data.data_exclude);
-  if (!corpus) return corpus.error();
-  return TrainSetup{std::move(config), launch, shape.value(), std::move(corpus).value()};
+  auto data = RunData::open(config.data);
+  if (!data) return data.error();
+  return TrainSetup{std::move(config), launch, shape.value(), std::move(data).value()};
 }
 
 // The model and the tokenizer, which rank 0 reads for all.
@@ -220,7 +198,7 @@ void add_checkpoints(TrainSetup& run, const nlohmann::json& facts, control::HubS
   parts.save_hf = run.saves.model;
   parts.save_adapters = run.saves.adapters;
   parts.checkpoint_facts =
-      checkpoint_facts(run.config, run.shape, run.corpus, facts, run.inputs.tracing,
+      checkpoint_facts(run.config, run.shape, run.data.description(), facts, run.inputs.tracing,
                        run.inputs.intervention, run.resumed ? &*run.resumed : nullptr);
   parts.on_saved = [hub, &log](const auto& saved) { report_saved(saved, hub, log); };
 }
@@ -236,7 +214,7 @@ void report_end(control::HubSession* hub, RunLog& log) {
 train::TrainerParts parts_of(const TrainSetup& run, const comm::World& world) {
   train::TrainerParts parts;
   parts.groups = train::make_groups(world.group(), run.shape);
-  parts.tokens = run.tokens.get();
+  parts.blend = &run.data.blend();
   parts.tokenize = run.tokenizer.for_prompts();
   parts.plan = run.inputs.tracing.plan;
   parts.plan_context = run.inputs.tracing.context;
@@ -252,8 +230,8 @@ void train(TrainSetup& run, const comm::World& world, control::HubSession* hub, 
   if (is_first) {
     parts.on_step = [&log](const train::StepReport& report) { log.step(report); };
     parts.is_told_to_stop = [&signals] { return signals.received() != 0; };
-    entropy = run.tokens->unigram_entropy();
-    log.corpus(run.corpus, *run.tokens, entropy);
+    entropy = run.data.unigram_entropy();
+    log.data(run.data);
     log.model(model::num_parameters(run.config.model), run.shape, run.launch);
   }
   const std::int64_t first_step = run.resumed ? run.resumed->manifest.step + 1 : 1;
@@ -313,22 +291,6 @@ base::Status open_weights(TrainSetup& run, const comm::ProcessGroup& world) {
   return {};
 }
 
-// Rank 0 has the ids of the text. Collective.
-void share_tokens(TrainSetup& run, const comm::ProcessGroup& world) {
-  if (run.tokenizer.hash.empty()) {
-    run.tokens = std::make_unique<data::ByteTokens>(run.corpus);
-    return;
-  }
-  const auto* const own = dynamic_cast<const data::IdTokens*>(run.tokens.get());
-  const auto options = at::device(at::kCPU);
-  at::Tensor size = at::full({1}, own != nullptr ? own->size() : 0, options.dtype(at::kLong));
-  world.broadcast(size, 0);
-  at::Tensor ids =
-      own != nullptr ? own->ids() : at::empty({size.item<std::int64_t>()}, options.dtype(at::kInt));
-  world.broadcast(ids, 0);
-  run.tokens = std::make_unique<data::IdTokens>(std::move(ids));
-}
-
 int exit_code(const std::exception& error) {
   const auto* const found = dynamic_cast<const train::NonFiniteError*>(&error);
   if (found == nullptr) return kExitFailure;
@@ -339,11 +301,12 @@ int exit_code(const std::exception& error) {
 base::Status agree(TrainSetup& run, base::Result<RunInputs> read, const comm::ProcessGroup& world) {
   share_hf_model(run.source, run.config.model, world);
   share_tokenizer(run.tokenizer, run.config, world);
-  if (auto status = check_agreement(run.config, run.corpus, world); !status) return status;
+  if (auto status = check_agreement(run.config, run.data.description(), world); !status)
+    return status;
   auto inputs = share_inputs(std::move(read), run.config, run.shape, run.tokenizer, world);
   if (!inputs) return inputs.error();
   run.inputs = std::move(inputs).value();
-  share_tokens(run, world);
+  if (auto status = run.data.share(run.config, run.tokenizer, world); !status) return status;
   share_saves(run.saves, world);
   if (auto status = check_shared_folder(run.config.checkpoint.save, world); !status) return status;
   if (run.config.checkpoint.load.empty()) return open_weights(run, world);
@@ -421,26 +384,13 @@ std::optional<control::HubSession> start_hub(const config::TrainConfig& config,
   return std::nullopt;
 }
 
-// On rank 0. Other ranks get the ids of a tokenizer from it.
-base::Status make_tokens(TrainSetup& run) {
-  const RunTokenizer& tokenizer = run.tokenizer;
-  if (tokenizer.file == nullptr) {
-    run.tokens = std::make_unique<data::ByteTokens>(run.corpus);
-  } else {
-    auto ids = data::tokenize(run.corpus, *tokenizer.file, tokenizer.end_of_text);
-    if (!ids) return ids.error();
-    run.tokens = std::make_unique<data::IdTokens>(std::move(ids).value());
-  }
-  return check_data_size(run.config, *run.tokens);
-}
-
 // The inputs that only rank 0 reads. A resumed run has the name of the run before.
 base::Result<RunInputs> read_first(TrainSetup& run) {
   const config::CheckpointConfig& checkpoint = run.config.checkpoint;
   if (auto status = model::check_frozen(run.config.model); !status) return status.error();
-  if (auto status = make_tokens(run); !status) return status.error();
+  if (auto status = run.data.read(run.config, run.tokenizer); !status) return status.error();
   if (!checkpoint.load.empty()) {
-    auto found = find_resume_point(run.config, run.shape, run.corpus, run.tokenizer);
+    auto found = find_resume_point(run.config, run.shape, run.data.description(), run.tokenizer);
     if (!found) return found.error();
     run.resumed = std::move(found).value();
     if (run.config.run_name.empty()) run.config.run_name = run.resumed->parent().value("name", "");

@@ -161,17 +161,30 @@ Options optimizer_options(OptimizerConfig& optimizer) {
 Options data_options(DataConfig& data) {
   const Check split = text("is not two whole per cents such as 95,5",
                            [](const std::string& list) { return parse_split(list).has_value(); });
-  return joined({{{"--data-path", &data.data_path, "text files or folders"},
-                  {"--data-exclude", Commas{&data.data_exclude},
-                   "names of folders to leave out, separated by commas"},
-                  {"--tokenizer",
-                   &data.tokenizer,
-                   "tokenizer.json, its folder, or byte: each byte is a token; default: that of "
-                   "--hf-model if it has one, else byte",
-                   {},
-                   Agreement::kPresence}},
-                 fixed(agreed({{"--split", &data.split,
-                                "per cent of the text for training and for validation", split}}))});
+  return joined(
+      {{{"--data-path", &data.data_path,
+         "text files or folders, .jsonl files, folders of prepared data, or Megatron's "
+         "files without .bin and .idx; with several datasets a weight before each: 0.3 A "
+         "0.7 B"},
+        {"--data-exclude", Commas{&data.data_exclude},
+         "names of folders to leave out, separated by commas"},
+        {"--tokenizer",
+         &data.tokenizer,
+         "tokenizer.json, its folder, or byte: each byte is a token; default: that of "
+         "--hf-model if it has one, else byte",
+         {},
+         Agreement::kPresence}},
+       fixed(agreed(
+           {{"--split", &data.split, "per cent of the text for training and for validation", split},
+            {"--documents", &data.documents,
+             "joined: one stream of tokens; packed: whole documents share a row, each "
+             "alone in attention and positions; padded: one document in a row; auto: "
+             "packed for .jsonl files and prepared data, else joined",
+             one_of({"auto", "joined", "packed", "padded"})},
+            {"--overlong", &data.overlong,
+             "a packed or padded document that is longer than the sequence: refuse it, or "
+             "cut its end off",
+             one_of({"refuse", "cut"})}}))});
 }
 
 Options output_options(TrainConfig& config) {

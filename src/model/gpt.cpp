@@ -59,7 +59,8 @@ std::optional<nn::Parameter> make_output_layer(const nn::BuildContext& context,
 }
 
 // Token ids and their positions, int64 [2, B, T].
-at::Tensor ids_and_positions(const at::Tensor& tokens_BT) {
+at::Tensor ids_and_positions(const at::Tensor& tokens_BT, const nn::RowDocuments& documents) {
+  if (documents.are_given()) return at::stack({tokens_BT, documents.positions()});
   return at::stack(
       {tokens_BT,
        at::arange(tokens_BT.size(1), tokens_BT.options().dtype(at::kLong)).expand_as(tokens_BT)});
@@ -288,7 +289,8 @@ void Gpt::declare_updates(points::PlaceTableBuilder& places) const {
 at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
                               const nn::ForwardContext& context) const {
   context.pass.capture_derived(places_[kTokens], {2, tokens_BT.size(0), tokens_BT.size(1)},
-                               at::kLong, [&] { return ids_and_positions(tokens_BT); });
+                               at::kLong,
+                               [&] { return ids_and_positions(tokens_BT, context.documents); });
   at::Tensor x_BTH = word_embeddings_.forward(tokens_BT);
   // With a frozen embedding, the values before the first trained parameter have a gradient only if
   // an entry or a program may need it.
@@ -299,7 +301,9 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
     x_BTH = context.point(places_[kWordEmbedding], x_BTH);
     const at::Tensor positions =
         context.intervene(places_[kPositionEmbedding], position_embeddings_->local.to(dtype_));
-    x_BTH = x_BTH + positions.narrow(0, 0, tokens_BT.size(1));
+    x_BTH = x_BTH + (context.documents.are_given()
+                         ? at::embedding(positions, context.documents.positions())
+                         : positions.narrow(0, 0, tokens_BT.size(1)));
   }
   x_BTH = context.point(places_[kEmbedding], x_BTH);
   head_.show_lens(places_[kEmbeddingLens], x_BTH, context);
@@ -315,11 +319,13 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
 }
 
 at::Tensor Gpt::loss(const at::Tensor& tokens_BT, const at::Tensor& labels_BT,
-                     const nn::ForwardContext& context) const {
+                     const nn::ForwardContext& context, const nn::LossMask& mask) const {
   const at::Tensor logits_BTV = logits(tokens_BT, context);
+  nn::LossMask mask_N = mask;
+  if (mask.counted.defined()) mask_N.counted = mask.counted.flatten();
   return nn::vocab_parallel_cross_entropy(logits_BTV.flatten(0, 1), labels_BT.flatten(),
-                                          nn::first_local_token(config_.vocab_size, group_),
-                                          group_);
+                                          nn::first_local_token(config_.vocab_size, group_), group_,
+                                          mask_N);
 }
 
 at::Tensor Gpt::logits(const at::Tensor& tokens_BT, const nn::ForwardContext& context) const {

@@ -29,7 +29,7 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& logits_NV,
                             const at::Tensor& labels_N, std::int64_t first_token,
-                            const comm::ProcessGroup& group) {
+                            const comm::ProcessGroup& group, const LossMask& mask) {
     const at::ScalarType dtype = logits_NV.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     at::Tensor max_N = std::get<0>(logits_NV.max(-1)).to(dtype);
     group.all_reduce(max_N, comm::ReduceOp::kMax);
@@ -43,19 +43,26 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
     at::Tensor total_N = sums_2N[0];
     at::sum_out(total_N, exp_NV, -1);
     group.all_reduce(sums_2N);
-    ctx->save_for_backward({exp_NV, total_N, index_N1, foreign_N});
-    return (total_N.log() - sums_2N[1]).mean();
+    ctx->save_for_backward({exp_NV, total_N, index_N1, foreign_N, mask.counted});
+    ctx->saved_data["divisor"] = mask.divisor;
+    const at::Tensor loss_N = total_N.log() - sums_2N[1];
+    if (!mask.counted.defined()) return loss_N.mean();
+    return loss_N.masked_fill(mask.counted.logical_not(), 0.0).sum() / mask.divisor;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor& exp_NV = saved[0];
-    const at::Tensor scale = gradients[0] / exp_NV.size(0);
+    const at::Tensor& counted_N = saved[4];
+    // A scalar, or by token.
+    const at::Tensor scale =
+        counted_N.defined() ? counted_N * (gradients[0] / ctx->saved_data["divisor"].toDouble())
+                            : gradients[0] / exp_NV.size(0);
     at::Tensor dlogits_NV = exp_NV * (scale / saved[1]).unsqueeze(-1);
     const at::Tensor one_N1 =
         at::zeros_like(saved[1]).sub_(scale).masked_fill_(saved[3], 0).unsqueeze_(-1);
     dlogits_NV.scatter_add_(-1, saved[2], one_N1);
-    return {dlogits_NV, at::Tensor(), at::Tensor(), at::Tensor()};
+    return {dlogits_NV, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -85,8 +92,9 @@ at::Tensor VocabParallelEmbedding::forward(const at::Tensor& tokens_BT) const {
 }
 
 at::Tensor vocab_parallel_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
-                                        std::int64_t first_token, const comm::ProcessGroup& group) {
-  return CrossEntropy::apply(logits, labels, first_token, group);
+                                        std::int64_t first_token, const comm::ProcessGroup& group,
+                                        const LossMask& mask) {
+  return CrossEntropy::apply(logits, labels, first_token, group, mask);
 }
 
 }  // namespace tt::nn

@@ -38,7 +38,12 @@ OpenForward ForwardRunner::open(const trace::ForwardScope& scope, const trace::P
 
 nn::ForwardContext ForwardRunner::context_of(OpenForward& forward, const trace::ForwardScope& scope,
                                              bool drops) const {
-  return {forward.pass, seed_, scope.step, scope.first_row, drops, forward.interventions.get()};
+  return {.pass = forward.pass,
+          .seed = seed_,
+          .step = scope.step,
+          .first_row = scope.first_row,
+          .is_training = drops,
+          .interventions = forward.interventions.get()};
 }
 
 data::Batch ForwardRunner::read(const GlobalBatch& of, std::int64_t micro_batch) {
@@ -56,8 +61,11 @@ OpenForward ForwardRunner::forward(const GlobalBatch& of, std::int64_t micro_bat
   const trace::ForwardScope scope{of.step, micro_batch, batch.first_row, of.phase, 0, of.index};
   OpenForward forward = open(scope, {batch.tokens, batch.labels}, tracer, hooks_);
   nn::ForwardContext context = context_of(forward, scope, of.drops);
+  context.documents = nn::RowDocuments(batch.starts);
   if (of.check != nullptr) context.interventions = of.check->after(context.interventions);
-  forward.loss = model_.loss(batch.tokens, batch.labels, context);
+  // A global batch without a label that counts has the loss 0.
+  forward.loss = model_.loss(batch.tokens, batch.labels, context,
+                             {batch.counted, batch.num_counted > 0 ? batch.num_counted : 1.0});
   forward.pass.end_forward();
   return forward;
 }

@@ -46,10 +46,9 @@ std::vector<at::Tensor> values_of(const std::vector<nn::Parameter>& parameters) 
 Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
     : config_(config),
       parts_(std::move(parts)),
-      order_(parts_.tokens->size(), config.model.seq_length,
-             config::parse_split(config.data.split).value().second,
-             static_cast<std::uint64_t>(config.seed)),
-      batches_(*parts_.tokens, order_, config.model.seq_length),
+      batches_(*parts_.blend, config.model.seq_length,
+               config::parse_split(config.data.split).value().second,
+               static_cast<std::uint64_t>(config.seed)),
       model_(build_context(config, parts_), config.model, config.micro_batch_size),
       parameters_(model_.parameters()),
       trained_(trained_of(parameters_)),

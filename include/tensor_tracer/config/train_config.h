@@ -74,10 +74,18 @@ struct ModelConfig {
 };
 
 struct DataConfig {
-  std::vector<std::string> data_path;     // text files or folders
+  std::vector<std::string> data_path;     // docs/data.md; read by parse_data_path()
   std::vector<std::string> data_exclude;  // names of folders that are left out
   std::string tokenizer;                  // tokenizer.json, its folder, or "byte"; empty: default
   std::string split = "95,5";             // train,validation in per cent
+  std::string documents = "auto";         // or "joined", "packed", "padded"
+  std::string overlong = "refuse";        // or "cut"
+};
+
+/// A dataset of --data-path.
+struct DataPart {
+  double weight = 1.0;
+  std::vector<std::string> paths;
 };
 
 struct OptimizerConfig {
@@ -202,6 +210,11 @@ std::optional<std::vector<std::int64_t>> parse_steps(const std::string& text);
 /// The per cent of train and of validation in --split. Nothing if the text is not two numbers above
 /// 0 with the sum 100.
 std::optional<std::pair<double, double>> parse_split(const std::string& text);
+
+/// The datasets of --data-path: pairs of a weight and a path, or paths without weights, which are
+/// one dataset. The first value decides: a number is a weight. Error: a pair is not complete, or a
+/// weight is no number above 0.
+base::Result<std::vector<DataPart>> parse_data_path(const std::vector<std::string>& values);
 
 /// The options of the model, resolved, by key; also "add_bias_linear", Megatron-LM's name.
 nlohmann::json to_json(const ModelConfig& model);

@@ -82,9 +82,9 @@ class Gpt {
   const std::shared_ptr<const points::PlaceTable>& places() const { return place_table_; }
 
   /// Mean cross entropy in nats of labels given tokens, both int64 [batch, sequence]; a scalar, the
-  /// same on every tensor rank.
+  /// same on every tensor rank. `mask`: of the labels, [batch, sequence].
   at::Tensor loss(const at::Tensor& tokens, const at::Tensor& labels,
-                  const nn::ForwardContext& context) const;
+                  const nn::ForwardContext& context, const nn::LossMask& mask = {}) const;
 
   /// Scores of the next token, [batch, sequence, local vocabulary].
   at::Tensor logits(const at::Tensor& tokens, const nn::ForwardContext& context) const;

@@ -165,6 +165,21 @@ TEST(TrainConfig, ARunWithoutAPageIsTracedIfAnOptionAsksForTracedData) {
   }
 }
 
+TEST(TrainConfig, DatasetsAreWeightsAndPathsOrOnlyPaths) {
+  const auto parts = parse_data_path({"0.25", "a", "3e1", "b"});
+  ASSERT_TRUE(parts.ok());
+  ASSERT_EQ(parts.value().size(), 2U);
+  EXPECT_EQ(parts.value()[0].weight, 0.25);
+  EXPECT_EQ(parts.value()[1].weight, 30);
+  EXPECT_THAT(parts.value()[1].paths, testing::ElementsAre("b"));
+  const auto plain = parse_data_path({"a", "1", "./2"});
+  ASSERT_TRUE(plain.ok());
+  EXPECT_THAT(plain.value()[0].paths, testing::ElementsAre("a", "1", "./2"));
+  const std::vector<std::vector<std::string>> wrong = {
+      {"1"}, {"1", "a", "b", "2"}, {"-1", "a"}, {"0", "a"}, {"inf", "a"}, {"1", "a", "2"}};
+  for (const auto& values : wrong) EXPECT_FALSE(parse_data_path(values).ok()) << values.back();
+}
+
 TEST(TrainConfig, StepListsAreCommasAndRanges) {
   EXPECT_THAT(parse_steps("1,5-7").value(), testing::ElementsAre(1, 5, 6, 7));
   for (const char* wrong : {"", "0", "a", "1,", "1-", "1-99999999"})
