@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import re
@@ -62,13 +63,15 @@ THINKING = """{%- for message in messages %}
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
 MARKED = {"chatml": CHATML, "llama-3": LLAMA3, "mistral": MISTRAL}
 SPECIAL = ["<|begin|>", "<|end|>", "<|im_start|>", "<|im_end|>", "<|head|>", "<|/head|>", "<think>", "</think>"]
-SETTINGS = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|begin|>", "eos_token": {"__type": "AddedToken", "content": "<|end|>", "special": True}}
+SETTINGS = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|begin|>",
+            "eos_token": {"__type": "AddedToken", "content": "<|end|>", "special": True}}  # fmt: skip
 
 
 def plain(template: str) -> str:
     return re.sub(r"\s*{%- generation %}|{% endgeneration %}", "", template)
 
 
+@functools.cache
 def tokenizer_of(style: str) -> Tokenizer:
     """Byte-level BPE; for "mistral" with white space as part of the words, as SentencePiece has it."""
     made = Tokenizer(models.BPE(byte_fallback=style == "mistral", unk_token="<unk>" if style == "mistral" else None))
@@ -98,7 +101,8 @@ def conversations(count: int, has_tools: bool = False) -> list[list[dict[str, st
     """Of one to four turns, in eleven scripts, some with a system prompt, white space at their ends, names of special
     tokens, and texts that repeat their header or each other."""
     dice = random.Random(5)
-    hard = ["user", "assistant", "Yes.", "\n\nyes", "  two spaces  ", "👩‍👩‍👧‍👦", "\n", "a <|im_end|> in the text", "system\n", "x" * 300]
+    hard = ["user", "assistant", "Yes.", "\n\nyes", "  two spaces  ", "👩‍👩‍👧‍👦", "\n", "a <|im_end|> in the text",
+            "system\n", "x" * 300]  # fmt: skip
     made = []
     for number in range(count):
         def text() -> str:

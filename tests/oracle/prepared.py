@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
 import json
 import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from program import REPOSITORY
+from tensor_tracer.prepare.command import main
 
 ROLES = ["none", "system", "user", "assistant", "tool"]
 
@@ -38,8 +39,11 @@ def write_lines(path: Path, lines: Iterable[Any]) -> Path:
 
 
 def prepare(*words: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "tensor_tracer", "prepare", *map(str, words)]
-    return subprocess.run(line, cwd=REPOSITORY / "python", capture_output=True, text=True, timeout=300, check=False)
+    """As the program, but without a process of its own."""
+    output, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        code = main([str(word) for word in words])
+    return subprocess.CompletedProcess(words, code, output.getvalue(), errors.getvalue())
 
 
 def prepared(tokenizer: Path, lines: Iterable[Any], folder: Path, *words: str) -> Prepared:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chats import CHATML, LLAMA3, MARKED, THINKING, conversations, plain, write_folder
 from prepared import ROLES, prepare, prepared, write_lines
-from program import Flags, train
+from program import REPOSITORY, Flags, train
 from real_tokenizers import smollm2
 from tensor_tracer.convert.gguf import convert_gguf
 from tokenizers import Tokenizer
@@ -64,7 +66,8 @@ def test_a_role_has_the_texts_of_its_messages(style: str, tmp_path: Path) -> Non
 def test_prompt_and_response_are_two_messages(chatml: Path, tmp_path: Path) -> None:
     pairs = [{"prompt": "2+2?", "response": "4"}, {"prompt": " \n", "response": "é"}]
     found = prepared(chatml, pairs, tmp_path / "a")
-    chats = [[{"role": "user", "content": one["prompt"]}, {"role": "assistant", "content": one["response"]}] for one in pairs]
+    chats = [[{"role": "user", "content": one["prompt"]}, {"role": "assistant", "content": one["response"]}]
+             for one in pairs]  # fmt: skip
     other = prepared(chatml, [{"messages": messages} for messages in chats], tmp_path / "b")
     assert (found.ids, found.roles) == (other.ids, other.roles) and found.ids == of_transformers(chatml, chats)[0]
 
@@ -101,7 +104,8 @@ def test_tools_and_dates_reach_the_template(tmp_path: Path) -> None:
 
 def test_a_call_of_a_tool_is_the_assistants(tmp_path: Path) -> None:
     """It has no content, and the template writes it in another form."""
-    template = plain(CHATML).replace("message.content +", "(message.tool_calls | tojson if message.tool_calls else message.content) +")
+    said = "(message.tool_calls | tojson if message.tool_calls else message.content)"
+    template = plain(CHATML).replace("message.content +", f"{said} +")
     folder = write_folder(tmp_path / "tokenizer", "chatml", template)
     call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "add"}}]}
     messages = [SUM[0], call, {"role": "tool", "content": "4"}, SUM[1]]
@@ -111,6 +115,13 @@ def test_a_call_of_a_tool_is_the_assistants(tmp_path: Path) -> None:
     assert found.texts_of(0, "tool", tokenizer) == "4"
     assert found.ids[0].count(tokenizer.token_to_id("<|im_end|>")) == found.ids[0].count(
         tokenizer.token_to_id("<|im_start|>")) == 4  # fmt: skip
+
+
+def test_an_empty_system_prompt_has_no_tokens(chatml: Path, tmp_path: Path) -> None:
+    """And fields of other forms are not read."""
+    messages = [{"role": "system", "content": ""}, *SUM]
+    found = prepared(chatml, [{"messages": messages, "prompt": "2+2?", "text": 3}], tmp_path / "out")
+    assert found.ids == [of_transformers(chatml, messages)[0]] and ROLES.index("system") not in found.roles[0]
 
 
 THOUGHTS = [*SUM, {"role": "user", "content": "3+3?"}, {"role": "assistant", "content": "<think>three twice</think>6"}]
@@ -219,7 +230,7 @@ BAD_LINES = {
     '"text"': "it is no JSON object",
     "{}": "it has no field of these; a line has",
     '{"prompt": "a"}': 'the field "response" is missing',
-    '{"text": "a", "messages": []}': 'it has "messages" and "text"',
+    '{"text": "a", "messages": 1}': '"messages" is no list',
     '{"text": 1}': '"text" is no text',
     '{"text": ""}': '"text" is empty',
     '{"text": "\\ud800"}': "its text is not Unicode",
@@ -257,6 +268,8 @@ def test_forms_do_not_mix(chatml: Path, tmp_path: Path) -> None:
     refuse(f'{data}, line 2: the line has "messages", and the lines before it have "text"', data, chatml, tmp_path)
     data.write_text("\n\n")
     refuse(f"{data}: the file has no line", data, chatml, tmp_path)
+    data.write_bytes(b"\n" + b"[" * ((64 << 20) + 1))
+    refuse(f"{data}, line 2: the line is longer than 64 MiB", data, chatml, tmp_path)
     refuse(f"{tmp_path / 'x'}: there is no such file", tmp_path / "x", chatml, tmp_path)
 
 
@@ -290,6 +303,24 @@ def test_a_folder_without_a_tokenizer_or_template_is_named(tmp_path: Path) -> No
     (folder / "tokenizer.json").write_text('{"model": {}}')
     (folder / "tokenizer_config.json").unlink()
     refuse(f"{folder / 'tokenizer.json'}: it is no tokenizer", data, folder, tmp_path)
+
+
+def test_it_is_a_command_of_the_package(chatml: Path, tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "data.jsonl", [{"messages": SUM}])
+    words = [sys.executable, "-m", "tensor_tracer", "prepare", data, "--tokenizer", chatml, "--out", tmp_path / "out"]
+    done = subprocess.run(words, cwd=REPOSITORY / "python", capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stderr == "" and "1 documents" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("package", ["jinja2", "tokenizers"])
+def test_a_missing_package_is_named(package: str, chatml: Path, tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "data.jsonl", [{"messages": SUM}])
+    words = [str(data), "--tokenizer", str(chatml), "--out", str(tmp_path / "out")]
+    imports = f"import sys; sys.modules[{package!r}] = None; from tensor_tracer.prepare.command import main"
+    line = [sys.executable, "-c", f"{imports}; sys.exit(main({words}))"]
+    done = subprocess.run(line, cwd=REPOSITORY / "python", capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert f"needs the package {package}" in done.stderr and f"-m pip install {package}" in done.stderr
 
 
 def test_only_prepared_data_is_replaced(chatml: Path, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ class Preparation:
 
 def prepare(options: argparse.Namespace) -> str:
     """A summary. The folder appears when it is complete."""
-    folder: Path = options.out
+    folder: Path = options.out.resolve()
     check_output(folder, options.force)
     if not options.data.is_file():
         raise wrong("there is no such file", "give a file of JSON lines", str(options.data))

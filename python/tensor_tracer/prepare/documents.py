@@ -78,11 +78,12 @@ class Conversation:
     def spans(self, keeps_rewritten: bool) -> list[Span]:
         """Those of the assistant come last: where spans meet in a token, they win."""
         others = [(*self._content(at), ROLES.index(message["role"])) for at, message in enumerate(self._messages)
-                  if message["role"] != "assistant"]
+                  if message["role"] != "assistant" and message["content"]]
         turns = self.whole.generated if self._template.marks_generation else self._turns(keeps_rewritten)
         if not turns:
             raise wrong("the chat template leaves nothing that the assistant would say")
-        return others + [(first, last, _ASSISTANT) for first, last in turns]
+        spans = others + [(first, last, _ASSISTANT) for first, last in turns]
+        return [span for span in spans if span[0] < span[1]]
 
     def _content(self, at: int) -> tuple[int, int]:
         """Where the content of a message stands; (0, 0) if the template leaves it out."""

@@ -75,13 +75,11 @@ class InputLines:
 def _kind_of(fields: Any) -> str:
     if not isinstance(fields, dict):
         raise wrong("it is no JSON object", _KNOWN)
-    kinds = [kind for kind, names in _KINDS.items() if any(name in fields for name in names)]
-    if len(kinds) != 1:
-        raise wrong("it has no field of these" if not kinds else f'it has "{kinds[0]}" and "{kinds[1]}"', _KNOWN)
-    missing = [name for name in _KINDS[kinds[0]] if name not in fields]
-    if missing:
-        raise wrong(f'the field "{missing[0]}" is missing', _KNOWN)
-    return kinds[0]
+    for kind, names in _KINDS.items():
+        if all(name in fields for name in names):
+            return kind
+    missing = [name for name in _KINDS["prompt"] if name not in fields]
+    raise wrong("it has no field of these" if len(missing) == 2 else f'the field "{missing[0]}" is missing', _KNOWN)
 
 
 def _check(kind: str, fields: dict[str, Any]) -> None:
