@@ -85,7 +85,7 @@ class Preparation:
     def _write_manifest(self) -> None:
         tokenizer, writer = self._tokenizer, self._writer
         manifest = {
-            "format": "tensor-tracer prepared data", "version": 1, "tokenizer_hash": tokenizer.hash,
+            "format": "tensor-tracer prepared data", "version": 1, "tokenizer_hash": tokenizer.sha256,
             "vocab_size": tokenizer.vocab_size, "end_token": tokenizer.end_token, "roles": list(ROLES),
             "documents": writer.documents, "tokens": writer.tokens,
             "source": {"file": str(self._lines.path), "sha256": self._lines.sha256},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -12,7 +13,6 @@ from tensor_tracer.errors import missing_package, wrong
 from tensor_tracer.prepare.template import ChatTemplate
 
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
-_MASK = (1 << 64) - 1
 
 
 class FolderTokenizer:
@@ -30,7 +30,7 @@ class FolderTokenizer:
         if self.vocab_size == 0:
             raise wrong("it has no token", where=str(file))
         self.end_token = self._only_id(special_tokens.get("eos_token", ""))
-        self.hash = hash_of(content, self.end_token)
+        self.sha256 = hashlib.sha256(content).hexdigest()
         self.special_ids = sorted(added.values())
         ends = sorted({*added, *special_tokens.values()}, key=len, reverse=True)
         self.special_token = re.compile("|".join(map(re.escape, ends)) or "(?!)")
@@ -44,18 +44,6 @@ class FolderTokenizer:
     def _only_id(self, text: str) -> int | None:
         ids = self._tokenizer.encode(text, add_special_tokens=False).ids
         return int(ids[0]) if len(ids) == 1 else None
-
-
-def hash_of(content: bytes, end_token: int | None) -> str:
-    """`tokenizer.hash` of a run's facts: FNV-1a of tokenizer.json, mixed with the end token by the last step of
-    SplitMix64."""
-    value = 0xCBF29CE484222325
-    for byte in content:
-        value = ((value ^ byte) * 0x100000001B3) & _MASK
-    value = (value * 0x9E3779B97F4A7C15 + (-1 if end_token is None else end_token)) & _MASK
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
-    return f"{value ^ (value >> 31):016x}"
 
 
 def _tokenizer_of(content: bytes, file: Path) -> tuple[Any, dict[str, int]]:
