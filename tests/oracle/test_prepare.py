@@ -89,7 +89,8 @@ def test_texts_end_with_the_end_token(chatml: Path, tmp_path: Path) -> None:
     found = prepared(chatml, [{"text": text} for text in texts], tmp_path / "out")
     end = tokenizer.token_to_id("<|end|>")
     assert found.ids == [[*tokenizer.encode(text, add_special_tokens=False).ids, end] for text in texts]
-    assert not any(map(any, found.roles)) and found.manifest["end_token"] == end
+    assert {role for roles in found.roles for role in roles} == {found.manifest["roles"].index("assistant")}
+    assert found.manifest["end_token"] == end
 
 
 def test_tools_and_dates_reach_the_template(tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ class Documents:
     def _document(self, kind: str, fields: dict[str, Any]) -> Document:
         template, has_end = self._tokenizer.template, self._tokenizer.end_token is not None
         if kind == "text":
-            return Document(fields["text"], [], 0 if has_end else None)
+            text = fields["text"]
+            return Document(text, [(0, len(text), _ASSISTANT)], _ASSISTANT if has_end else None)
         if template is None and kind == "prompt":
             prompt, text = fields["prompt"], fields["prompt"] + fields["response"]
             spans = [(0, len(prompt), ROLES.index("user")), (len(prompt), len(text), _ASSISTANT)]
