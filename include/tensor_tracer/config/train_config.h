@@ -154,7 +154,8 @@ struct TrainConfig {
   std::int64_t seed = 1234;
   std::string params_dtype = "float32";  // or "float64"
   bool bf16 = false;
-  int threads = 0;  // per rank; 0: allowed CPUs / ranks on the node
+  std::int64_t loss_chunk_size = 0;  // tokens; 0: by the vocabulary
+  int threads = 0;                   // per rank; 0: allowed CPUs / ranks on the node
   std::string run_name;
   std::string run_dir;               // empty: runs/<id>
   std::string log_format = "text";   // or "json"

@@ -102,7 +102,6 @@ class Gpt {
   at::Tensor hidden_states(const at::Tensor& tokens, const nn::ForwardContext& context) const;
 
   config::ModelConfig config_;
-  comm::ProcessGroup group_;
   at::ScalarType dtype_;
   nn::VocabParallelEmbedding word_embeddings_;
   std::optional<nn::Parameter> position_embeddings_;
