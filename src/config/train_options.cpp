@@ -116,7 +116,10 @@ Options training_options(TrainConfig& config) {
                 "steps from one evaluation to the next; 0: never", not_negative()},
                {"--eval-iters", &config.eval_iters, "global batches per evaluation", positive()},
                {"--bf16", &config.bf16,
-                "compute in bfloat16; weights, optimizer and reductions stay float32"}}),
+                "compute in bfloat16; weights, optimizer and reductions stay float32"},
+               {"--loss-chunk-size", &config.loss_chunk_size,
+                "tokens whose logits are in memory at a time; 0: as many as have 2^24 logits",
+                not_negative()}}),
        fixed(agreed(
            {{"--global-batch-size", &config.global_batch_size,
              "sequences per step; 0: --micro-batch-size x data-parallel size", not_negative()},

@@ -204,7 +204,6 @@ std::vector<nn::Parameter> TransformerLayer::parameters() const {
 Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config,
          std::int64_t micro_batch)
     : config_(config),
-      group_(context.tensor),
       dtype_(context.compute_dtype),
       word_embeddings_(context, "embedding.word_embeddings", config.vocab_size, config.hidden_size,
                        config.init_method_std),
@@ -320,12 +319,7 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
 
 at::Tensor Gpt::loss(const at::Tensor& tokens_BT, const at::Tensor& labels_BT,
                      const nn::ForwardContext& context, const nn::LossMask& mask) const {
-  const at::Tensor logits_BTV = logits(tokens_BT, context);
-  nn::LossMask mask_N = mask;
-  if (mask.counted.defined()) mask_N.counted = mask.counted.flatten();
-  return nn::vocab_parallel_cross_entropy(logits_BTV.flatten(0, 1), labels_BT.flatten(),
-                                          nn::first_local_token(config_.vocab_size, group_), group_,
-                                          mask_N);
+  return head_.loss(hidden_states(tokens_BT, context), labels_BT, context, mask);
 }
 
 at::Tensor Gpt::logits(const at::Tensor& tokens_BT, const nn::ForwardContext& context) const {

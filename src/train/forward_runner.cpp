@@ -17,6 +17,7 @@ ForwardRunner::ForwardRunner(const config::TrainConfig& config, const Groups& gr
       micro_batch_size_(config.micro_batch_size),
       global_batch_(config.global_batch(groups.shape.data)),
       num_micro_batches_(global_batch_ / (micro_batch_size_ * groups.shape.data)),
+      loss_gradient_(1.0 / static_cast<double>(num_micro_batches_ * groups.shape.data)),
       groups_(groups),
       model_(model),
       batches_(batches),
@@ -43,7 +44,8 @@ nn::ForwardContext ForwardRunner::context_of(OpenForward& forward, const trace::
           .step = scope.step,
           .first_row = scope.first_row,
           .is_training = drops,
-          .interventions = forward.interventions.get()};
+          .interventions = forward.interventions.get(),
+          .loss_gradient = loss_gradient_};
 }
 
 data::Batch ForwardRunner::read(const GlobalBatch& of, std::int64_t micro_batch) {
@@ -74,10 +76,8 @@ OpenForward ForwardRunner::forward(const GlobalBatch& of, std::int64_t micro_bat
 // same on every mesh. A program may have removed the graph between the loss and all weights; then
 // there is no backward.
 void ForwardRunner::backward(OpenForward& forward) const {
-  if (forward.loss.requires_grad()) {
-    const double share = 1.0 / static_cast<double>(num_micro_batches_ * groups_.shape.data);
-    forward.loss.backward(at::full_like(forward.loss, share));
-  }
+  if (forward.loss.requires_grad())
+    forward.loss.backward(at::full_like(forward.loss, loss_gradient_));
   forward.pass.end_backward();
   if (forward.interventions != nullptr) forward.interventions->end();
 }

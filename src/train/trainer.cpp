@@ -27,6 +27,7 @@ nn::BuildContext build_context(const config::TrainConfig& config, const TrainerP
           .params_dtype = params,
           .compute_dtype = config.bf16 ? at::kBFloat16 : params,
           .loads_parameters = parts.state != nullptr || parts.weights != nullptr,
+          .loss_chunk_size = config.loss_chunk_size,
           .frozen = config.model.frozen()};
 }
 

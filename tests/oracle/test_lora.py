@@ -72,6 +72,7 @@ def test_gradients_are_those_of_peft(name: str, tensor: int, data: Path, tmp_pat
     """Adapters of PEFT come in; loss and gradients agree; nothing else has a gradient; they go out unchanged."""
     peft, adapters = random_adapters(name, tmp_path)
     still = {"lr": 1e-300, "min_lr": 1e-300, "load_adapter": adapters, "save_adapter": tmp_path / "out"}
+    still |= {"loss_chunk_size": 5}
     run = train(flags_for(data, tmp_path / "model", tensor, **still), tmp_path / "run", tensor, export_at="1")
     export = run.export(1)
     loss = F.cross_entropy(peft(export.tokens).logits.flatten(0, 1), export.labels.flatten())

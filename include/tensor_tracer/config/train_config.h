@@ -162,8 +162,9 @@ struct TrainConfig {
   std::int64_t seed = 1234;
   std::string params_dtype = "float32";  // or "float64"
   bool bf16 = false;
-  int threads = 0;                  // per rank; 0: allowed CPUs / ranks on the node
-  double watchdog_timeout = 100.0;  // seconds; 0: off
+  std::int64_t loss_chunk_size = 0;  // tokens; 0: by the vocabulary
+  int threads = 0;                   // per rank; 0: allowed CPUs / ranks on the node
+  double watchdog_timeout = 100.0;   // seconds; 0: off
   std::optional<double> watchdog_first_step_timeout;  // unset: 300 s, or watchdog_timeout
   std::string run_name;
   std::string run_dir;               // empty: runs/<id>

@@ -14,6 +14,7 @@
 #include "tensor_tracer/model/head.h"
 #include "tensor_tracer/nn/attention.h"
 #include "tensor_tracer/nn/context.h"
+#include "tensor_tracer/nn/cross_entropy.h"
 #include "tensor_tracer/nn/embedding.h"
 #include "tensor_tracer/nn/mlp.h"
 #include "tensor_tracer/nn/norm.h"
@@ -102,7 +103,6 @@ class Gpt {
   at::Tensor hidden_states(const at::Tensor& tokens, const nn::ForwardContext& context) const;
 
   config::ModelConfig config_;
-  comm::ProcessGroup group_;
   at::ScalarType dtype_;
   nn::VocabParallelEmbedding word_embeddings_;
   std::optional<nn::Parameter> position_embeddings_;

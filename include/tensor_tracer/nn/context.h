@@ -29,6 +29,8 @@ struct BuildContext {
   at::Device device = at::kCPU;
   /// True: parameters get no first numbers, because they are loaded. Adapters get them.
   bool loads_parameters = false;
+  /// Tokens of a chunk of the loss; 0: by the vocabulary (cross_entropy.h).
+  std::int64_t loss_chunk_size = 0;
   /// Parameters that are not trained: their names match one of these patterns (fnmatch). Adapters
   /// are always trained.
   std::vector<std::string> frozen = {};
@@ -49,6 +51,7 @@ struct ForwardContext {
   bool is_training = true;                           // dropout on
   trace::InterventionPass* interventions = nullptr;  // null: no program acts in this forward
   RowDocuments documents = {};                       // of the rows of this micro-batch
+  double loss_gradient = 1.0;  // with which the backward pass will begin; not 0
 
   /// Runs a trace point: programs change `x`, then the pass captures it. Returns the changed `x`.
   at::Tensor point(const points::PlaceKey& place, at::Tensor x) const {
@@ -61,6 +64,13 @@ struct ForwardContext {
     if (interventions != nullptr && interventions->acts_at(place)) [[unlikely]]
       return interventions->at_point(place, x);
     return x;
+  }
+  /// True if an entry or a program needs the place or its gradient; `batch`: rows of the forward.
+  /// The same on every tensor rank.
+  bool shows(const points::PlaceKey& place, std::int64_t batch) const {
+    return (interventions != nullptr && interventions->acts_at(place)) ||
+           pass.rows_wanted(place, batch) > 0 ||
+           pass.rows_wanted(place, batch, /*gradient=*/true) > 0;
   }
   bool skips(int layer) const { return interventions != nullptr && interventions->skips(layer); }
 };

@@ -28,21 +28,6 @@ class VocabParallelEmbedding {
   std::int64_t first_token_ = 0;
 };
 
-/// The tokens whose loss counts.
-struct LossMask {
-  at::Tensor counted = {};  // bool; undefined: all
-  double divisor = 0;       // of the sum of the losses that count; above 0
-};
-
-/// Mean over tokens of -log softmax(logits)[label], with the vocabulary sharded over the ranks of
-/// `group` as in VocabParallelEmbedding. With a mask: the sum over the tokens that count, divided
-/// by the mask's divisor. `logits` [tokens, local vocabulary], labels int64 [tokens]; a label whose
-/// loss does not count may be -1. Computed in float32, or float64 for float64 logits. The ranks
-/// exchange three values per token. Source: Megatron-LM (arXiv 1909.08053), 3.
-at::Tensor vocab_parallel_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
-                                        std::int64_t first_token, const comm::ProcessGroup& group,
-                                        const LossMask& mask = {});
-
 /// The first token of this rank's shard of the vocabulary.
 std::int64_t first_local_token(std::int64_t vocab_size, const comm::ProcessGroup& group);
 

@@ -106,6 +106,7 @@ TEST(TrainConfig, RefusesWhatDoesNotFitAndNamesAllNumbers) {
       {[](auto& c) { c.optimizer.adam_beta2 = 1; }, 1, "--adam-beta2: 1 is not in [0, 1)"},
       {[](auto& c) { c.optimizer.adam_eps = 0; }, 1, "--adam-eps: 0 is not above 0"},
       {[](auto& c) { c.global_batch_size = -8; }, 1, "--global-batch-size: -8 is below 0"},
+      {[](auto& c) { c.loss_chunk_size = -1; }, 1, "--loss-chunk-size: -1 is below 0"},
       {[](auto& c) { c.eval_interval = -1; }, 1, "--eval-interval: -1 is below 0"},
       {[](auto& c) {
          c.model.position_embedding_type = "rope";
