@@ -138,7 +138,7 @@ Blend blend_of_two() {
   Blend blend(2);
   for (std::size_t part = 0; part < 2; ++part) {
     auto made =
-        DocumentSamples::make(documents_of(std::vector<std::int64_t>(40, 4)), {.seq_length = 6});
+        DocumentSamples::make(documents_of(std::vector<std::int64_t>(40, 4)), {.seq_length = 7});
     blend[part].samples = std::make_unique<DocumentSamples>(std::move(made).value());
     blend[part].weight = part == 0 ? 3 : 1;
   }
@@ -147,7 +147,7 @@ Blend blend_of_two() {
 
 TEST(Batches, AreTheSameInEveryDivision) {
   const Blend blend = blend_of_two();
-  Batches whole(blend, 6, 20.0, 7), parts(blend, 6, 20.0, 7);
+  Batches whole(blend, 7, 20.0, 7), parts(blend, 7, 20.0, 7);
   for (const std::int64_t step : {1, 2, 9, 3}) {
     const Batch batch = whole.train(step, 8, 0, 8);
     for (const std::int64_t row : {4, 0, 6, 2}) {
