@@ -105,7 +105,7 @@ def add_block(seen: Seen, chosen: argparse.Namespace, into: Measured) -> None:
 
 
 def table(chosen: argparse.Namespace, found: dict[str, Measured]) -> list[str]:
-    head = ["program", "median ms", "tokens/s", "CPU ms a step", "peak RSS MiB", "peak RssAnon MiB", "losses, first and last"]
+    head = ["program", "median ms", "tokens/s", "CPU ms a step", "peak RSS MiB", "peak RssAnon MiB", "first and last loss"]
     lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
     tokens = chosen.batch * chosen.replicas * chosen.seq_length
     for name, one in found.items():
