@@ -111,6 +111,8 @@ base::Status TensorTable::add_file(const std::string& path, std::string_view byt
     auto offsets = offsets_of(sharding, name, entry.shape.size());
     if (!offsets) return damaged_tensors(path, name + ": its offsets are wrong");
     const auto [known, is_new] = tensors_.emplace(name, Tensor{entry.dtype, entry.shape, {}});
+    if (!is_new && !sharding.contains(name))
+      return damaged_tensors(path, shortened(name) + " is in another file too");
     Tensor& tensor = known->second;
     if (tensor.dtype != entry.dtype || tensor.shape.size() != entry.shape.size()) {
       return damaged_tensors(path,

@@ -12,7 +12,7 @@ namespace {
 using config::ModelConfig;
 using nlohmann::json;
 
-constexpr std::int64_t kMaxLayers = 65535;  // of a record
+constexpr std::int64_t kMaxLayers = 1024;
 
 // In the order in which make_config() tries them.
 const std::array<const Family*, 5>& families() {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -41,6 +42,21 @@ bool is_weight_file(const std::string& name) {
   return !has_folder && fs::path(name).extension() == ".safetensors";
 }
 
+// Of a text that is JSON.
+std::optional<std::string> repeated_key(const std::string& text) {
+  using Event = json::parse_event_t;
+  std::vector<std::set<std::string>> open;
+  std::optional<std::string> repeated;
+  const auto look = [&](int, Event event, json& value) {
+    if (event == Event::object_start) open.emplace_back();
+    if (event == Event::key && !open.back().insert(value).second) repeated = value;
+    if (event == Event::object_end) open.pop_back();
+    return true;
+  };
+  const json all = json::parse(text, look, false);
+  return all.is_discarded() ? std::nullopt : repeated;
+}
+
 base::Result<std::vector<std::string>> read_index(const std::string& path) {
   const auto index = read_json_file(path, kMaxIndexBytes);
   if (!index) return index.error();
@@ -67,12 +83,15 @@ base::Result<json> read_json_file(const std::string& path, std::size_t limit) {
   if (!text) return bad_file(path, text.error().message);
   auto parsed = protocol::parse_json(text.value(), {.bytes = limit});
   if (!parsed) return bad_file(path, parsed.error().message);
+  if (const auto key = repeated_key(text.value()))
+    return bad_file(path, "has the key \"" + *key + "\" twice");
   if (!parsed.value().is_object()) return bad_file(path, "is not a JSON object");
   return parsed;
 }
 
 base::Result<std::vector<std::string>> files_of_index(const json& index, const std::string& path) {
   const json& map = protocol::member(index, "weight_map");
+  if (!map.is_object()) return bad_file(path, "its weight_map is not a map from tensors to files");
   std::set<std::string> files;
   for (const auto& [tensor, file] : map.items()) {
     if (!file.is_string()) return bad_file(path, "its weight_map is not a list of file names");

@@ -215,7 +215,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
         lambda folder: (split(lambda names: None)(folder), (folder / INDEX).write_text(
             json.dumps({"weight_map": {NORM: "a.safetensors"}})))[0], ("--hf-model", "has no tensor model.")),
     "a tensor in two files": (repeat_tensor, (NORM,)),
-    "the index has no map": (write_index("{}"), (INDEX, "names no file")),
+    "the index has no map": (write_index("{}"), (INDEX, "weight_map")),
     "the index is a list": (write_index("[]"), (INDEX, "is not a JSON object")),
     "the map is a list": (write_index('{"weight_map": ["a.safetensors"]}'), (INDEX, "weight_map")),
     "the map has numbers": (write_index('{"weight_map": {"a": 1}}'), (INDEX, "weight_map")),
@@ -223,8 +223,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
     "an unknown architecture": (config(model_type="mamba"), ("config.json: model_type", '"mamba" is not a family')),
     "no architecture": (config(model_type=None), ("config.json: model_type", '"" is not a family')),
     "more layers than there are": (config(num_hidden_layers=3), ("--hf-model", "has no tensor model.layers.2.")),
-    "65,535 layers": (config(num_hidden_layers=65535), ("--hf-model", "has no tensor model.layers.2.")),
-    "2^24 layers": (config(num_hidden_layers=2**24), ("config.json: num_hidden_layers", "65535")),
+    "1,024 layers": (config(num_hidden_layers=1024), ("--hf-model", "has no tensor model.layers.2.")),
+    "2^24 layers": (config(num_hidden_layers=2**24), ("config.json: num_hidden_layers", "1024")),
     "huge matrices": (
         config(hidden_size=2**24, intermediate_size=2**24, vocab_size=2**24), ("--hf-model", "has the shape")),
     "heads that do not divide": (config(num_attention_heads=7, head_dim=None), ("num_attention_heads",)),
@@ -255,23 +255,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-# The program accepts these, or is slow or large.
-DEFECTS = {
-    "a tensor in two files": "the first file's values are used, also if the index names the other",
-    "the map is a list": "a list of file names is read as a map",
-    "a key that stands twice": "the last value is used",
-    "65,535 layers": "takes more than a minute before the first missing tensor is named",
-    "a header of many numbers": "a header of 90 MiB takes 2 GiB",
-}
-
-
-def marked(kind: str) -> Any:
-    if kind not in DEFECTS:
-        return kind
-    return pytest.param(kind, marks=pytest.mark.xfail(strict=True, reason=DEFECTS[kind], run="layers" not in kind))
-
-
-@pytest.mark.parametrize("kind", map(marked, DAMAGES))
+@pytest.mark.parametrize("kind", DAMAGES)
 def test_it_is_refused_by_file_and_part(kind: str, llama: Path, least: int, data: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(llama, tmp_path / "model"))
     damage, told = DAMAGES[kind]
