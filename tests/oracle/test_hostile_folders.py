@@ -193,7 +193,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
     "a huge shape": (change_entry(lambda one: one.update(shape=[2**61, 2**61])), (WEIGHTS, "does not fit its size")),
     "a negative shape": (change_entry(lambda one: one.update(shape=[-48])), (WEIGHTS, "its header is wrong")),
     "a shape of zero": (change_entry(lambda one: one.update(shape=[0], data_offsets=[0, 0])), (NORM, "the shape [0]")),
-    "whole numbers": (change_entry(lambda one: one.update(dtype="I32")), (WEIGHTS, "I32")),
+    "whole numbers": (change_entry(lambda one: one.update(dtype="I32")), (NORM, "holds whole numbers")),
     "offsets backwards": (change_entry(lambda one: one["data_offsets"].reverse()), (WEIGHTS, "its offsets are wrong")),
     "offsets beyond the file": (
         change_entry(lambda one: one.update(data_offsets=[2**61, 2**61 + 192])), (WEIGHTS, "its offsets are wrong")),
@@ -227,8 +227,9 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
     "2^24 layers": (config(num_hidden_layers=2**24), ("config.json: num_hidden_layers", "1024")),
     "huge matrices": (
         config(hidden_size=2**24, intermediate_size=2**24, vocab_size=2**24), ("--hf-model", "has the shape")),
-    "heads that do not divide": (config(num_attention_heads=7, head_dim=None), ("num_attention_heads",)),
-    "groups that do not divide": (config(num_key_value_heads=3), ("num_query_groups",)),
+    "heads that do not divide": (
+        config(num_attention_heads=7, head_dim=None), ("48 is not divisible by --num-attention-heads 7",)),
+    "groups that do not divide": (config(num_key_value_heads=3), ("4 is not divisible by --num-query-groups 3",)),
     "an odd head for the rotary embedding": (config(head_dim=11), ("head",)),
     "a key that stands twice": (
         lambda folder: (folder / "config.json").write_text(

@@ -212,7 +212,9 @@ def test_many_documents_are_written_in_order(chatml: Path, tmp_path: Path) -> No
     assert [tokenizer.decode(ids) for ids in found.ids] == texts
     assert (tmp_path / "a" / "data.bin").read_bytes() == (tmp_path / "b" / "data.bin").read_bytes()
     longest, tokens = max(map(len, found.ids)), found.manifest["tokens"]
-    summary = f"700 documents, {tokens} tokens, 0.0 % of them of the assistant, the longest document has {longest}\n"
+    summary = (
+        f"700 documents, {tokens} tokens, 100.0 % of them of the assistant, the longest document has {longest}\n"
+    )
     assert done.stdout == f"{tmp_path / 'a'}: {summary}"
 
 
