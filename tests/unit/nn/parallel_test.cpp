@@ -236,8 +236,8 @@ TEST(CrossEntropy, ComputesOnlyTheGradientsThatAreNeeded) {
 /// Counts the bytes of the largest tensor while it lives.
 class LargestTensor : public c10::Allocator {
  public:
-  LargestTensor() : former_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(this); }
-  ~LargestTensor() override { c10::SetCPUAllocator(former_); }
+  LargestTensor() : former_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(this, kPriority); }
+  ~LargestTensor() override { c10::SetCPUAllocator(former_, kPriority); }
   std::size_t bytes() const { return bytes_; }
 
   c10::DataPtr allocate(std::size_t bytes) override {
@@ -250,6 +250,7 @@ class LargestTensor : public c10::Allocator {
   }
 
  private:
+  static constexpr std::uint8_t kPriority = 100;  // a smaller one than before has no effect
   c10::Allocator* former_;
   std::size_t bytes_ = 0;
 };
