@@ -33,7 +33,8 @@ struct Dataset {
 /// The data of a run: docs/data.md.
 class RunData {
  public:
-  /// Opens the files of --data-path, on every rank. Error: a path is none of the forms.
+  /// Opens the files of --data-path, on every rank. Error: a path has no known
+  /// form.
   static base::Result<RunData> open(const config::DataConfig& config);
 
   /// Reads and checks all datasets. Global rank 0, before MPI starts. Error: a dataset is damaged,

@@ -61,7 +61,7 @@ Words without(const Words& words, const std::string& flag) {
   return rest;
 }
 
-// Empty: there is none.
+// Empty if the folder has no checkpoint.
 std::string newest_checkpoint(const std::string& folder) {
   const std::vector<std::string> found = checkpoint::find_checkpoints(folder);
   return found.empty() ? "" : found.front();

@@ -16,7 +16,7 @@ namespace tt::data {
 /// One micro-batch; all tensors [rows, seq_length].
 struct Batch {
   at::Tensor tokens;           // int64
-  at::Tensor labels;           // int64: the next token of the document; -1: there is none
+  at::Tensor labels;           // int64: the next token of the document; -1 after the last
   std::int64_t first_row = 0;  // in the global batch
   /// int64: index in the row of the first token of the token's document. Undefined: each row is one
   /// sequence.

@@ -30,7 +30,8 @@ class DocumentSamples : public SampleSource {
                                             const RowLayout& layout);
 
   std::int64_t size() const override { return static_cast<std::int64_t>(begin_.size()) - 1; }
-  /// Of all documents, also those that are left out or cut.
+  /// The tokens in the files. Documents that were left out, and ends that were cut off, are
+  /// counted.
   std::int64_t num_tokens() const override { return data::num_tokens(*documents_); }
   bool is_plain() const override { return false; }
   void read(std::int64_t sample, const Row& row) const override;

@@ -14,7 +14,7 @@ namespace tt::data {
 /// `counted` may be empty.
 struct Row {
   std::span<std::int64_t> tokens;
-  std::span<std::int64_t> labels;  // the next token of the document; -1: there is none
+  std::span<std::int64_t> labels;  // the next token of the document; -1 after the last
   std::span<std::int64_t> starts;  // index in the row of the first token of the token's document
   std::span<bool> counted;         // the loss of the label counts
 };

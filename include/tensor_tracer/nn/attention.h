@@ -15,8 +15,8 @@
 namespace tt::nn {
 
 /// Causal self-attention with heads sharded over the tensor axis. Tokens attend only within their
-/// document. With fewer query groups than
-/// ranks, each rank that needs the keys and values of a group holds a copy of them.
+/// document. With fewer query groups than ranks, each rank that needs the keys and values of a
+/// group holds a copy of them.
 class Attention {
  public:
   /// `name`: parameters are <name>.qkv.weight and so on.

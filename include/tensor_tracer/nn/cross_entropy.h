@@ -43,9 +43,10 @@ at::Tensor vocab_parallel_cross_entropy(const at::Tensor& logits, const at::Tens
                                         const VocabularyShard& shard, const LossMask& mask = {});
 
 /// vocab_parallel_cross_entropy(output_logits(x, weight)), but only one chunk of the logits is in
-/// memory. Loss and gradients have the same bits. x [tokens, hidden]. The forward pass computes the
-/// gradients of x and of the weight, those that are needed, for the gradient `start` of the loss;
-/// if the backward pass begins with another one, it scales them. REQUIRES: start is not 0.
+/// memory. Loss and gradients have the same bits. x [tokens, hidden]. The forward pass computes
+/// the gradients of x and of the weight, unless one of them does not require a gradient. It takes
+/// `start` as the gradient of the loss. If the backward pass begins with another gradient of the
+/// loss, it scales the results. REQUIRES: start is not 0.
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& labels, const VocabularyShard& shard,
                                 double start, const LossMask& mask = {});

@@ -47,8 +47,8 @@ std::string describe(const Verdict& verdict, const RankStates& states,
 /// "all_reduce sum of 4096 bytes, number 512 of group tensor (ranks 2, 3)".
 std::string describe(const RankWait& wait);
 
-/// The letter of the process in /proc, such as 'T' for a stopped one; 0: there is none, or it is on
-/// another host.
+/// The state of the rank's process as /proc shows it: 'T' means stopped. 0 if the process has ended
+/// or runs on another host.
 char process_letter(const RankState& state);
 
 }  // namespace tt::watchdog

@@ -28,9 +28,9 @@ struct WatchdogOptions {
   std::function<void()> end;
 };
 
-/// A thread that looks whether this rank waits too long in a collective. It publishes the rank's
-/// state, and then compares the states of all ranks to find those that did not arrive. It also
-/// takes part in the flight record if another rank has failed. Thread: the owner.
+/// A thread that checks how long this rank waits in a collective. It publishes the state of this
+/// rank. If the wait is too long, it compares the states of all ranks and names the missing ranks.
+/// If another rank has failed, it writes this rank's files of the flight record. Thread: the owner.
 class Watchdog {
  public:
   /// The time from the limit to the report: two states of each rank are compared.

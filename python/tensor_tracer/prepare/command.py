@@ -153,10 +153,7 @@ def main(words: Sequence[str] | None = None) -> int:
     options = parse_arguments(words)
     try:
         summary = prepare(options)
-    except TensorTracerError as error:
-        print(f"prepare: {error}", file=sys.stderr)
-        return 2
-    except ImportError as error:
+    except (TensorTracerError, ImportError) as error:
         print(f"prepare: {error}", file=sys.stderr)
         return 2
     except OSError as error:
