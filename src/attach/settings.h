@@ -20,7 +20,7 @@ struct Settings {
   mesh::Coordinates coordinates;
   bool has_hub = false;  // on global rank 0, if the run has a page or a recording
   control::HubSessionOptions hub = {};
-  std::string vectors;          // folder of direction vectors; empty: none
+  std::string vectors;          // folder or file of direction vectors; empty: none
   std::string files;            // folder of the files that programs name; empty: none
   std::int64_t first_step = 1;  // the number of the first step
 };

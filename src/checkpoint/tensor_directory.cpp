@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "src/checkpoint/single_tensor.h"
 #include "src/checkpoint/tensor_bytes.h"
-#include "src/checkpoint/vector_files.h"
 #include "tensor_tracer/base/private_file.h"
 
 namespace tt::checkpoint {

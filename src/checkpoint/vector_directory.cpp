@@ -4,16 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <set>
 #include <sstream>
 #include <system_error>
 #include <utility>
 
-#include "src/checkpoint/tensor_bytes.h"
-#include "src/checkpoint/vector_files.h"
 #include "tensor_tracer/base/nearest.h"
-#include "tensor_tracer/base/private_file.h"
+#include "tensor_tracer/checkpoint/vector_file.h"
 
 namespace tt::checkpoint {
 namespace {
@@ -22,52 +19,49 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxToldNames = 32;
 
-struct Format {
-  const char* extension;
-  base::Result<at::Tensor> (*read)(const std::string& bytes);
-};
-base::Result<at::Tensor> only_tensor_of_safetensors(const std::string& bytes) {
-  return tensor_of_safetensors(bytes, "");
-}
-constexpr Format kFormats[] = {
-    {".pt", tensor_of_pt}, {".safetensors", only_tensor_of_safetensors}, {".npy", tensor_of_npy}};
+constexpr const char* kExtensions[] = {".pt", ".safetensors", ".npy"};
 
-const Format* format_of(const fs::path& path) {
-  const auto* found = std::ranges::find(kFormats, path.extension().string(), &Format::extension);
-  return found == std::end(kFormats) ? nullptr : found;
-}
-
-// The file of a vector; empty: there is no file.
+// The file of a vector in a folder; empty: there is no file.
 fs::path path_of(const fs::path& folder, const std::string& name) {
   const bool is_plain =
       !name.empty() && name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
   if (!is_plain) return {};
-  for (const Format& format : kFormats) {
+  for (const char* extension : kExtensions) {
     std::error_code error;
-    fs::path path = folder / (name + format.extension);
+    fs::path path = folder / (name + extension);
     if (fs::is_regular_file(path, error)) return path;
   }
   return {};
 }
 
-base::Result<trace::DirectionVector> read_direction_vector(const std::string& path,
+std::vector<std::string> names_in_folder(const fs::path& folder) {
+  std::set<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (!VectorFile::has_known_form(entry.path()) || !entry.is_regular_file(error)) continue;
+    names.insert(entry.path().stem().string());
+  }
+  return {names.begin(), names.end()};
+}
+
+// A name in a folder is that of a file, which must hold one vector.
+base::Result<StoredVector> read_from(const fs::path& path, const std::string& name) {
+  const auto file = VectorFile::open(path);
+  if (!file) return file.error();
+  const std::vector<std::string>& names = file.value().names();
+  if (std::ranges::find(names, name) != names.end()) return file.value().read(name);
+  return base::invalid_argument(path.filename(), "it holds several tensors",
+                                "give this file in place of the folder, or save one vector in a "
+                                "file");
+}
+
+base::Result<trace::DirectionVector> read_direction_vector(const fs::path& file,
+                                                           const std::string& name,
                                                            std::int64_t layers,
                                                            std::int64_t hidden_size) {
-  const fs::path file(path);
-  const Format* format = format_of(file);
-  if (format == nullptr) {
-    return base::invalid_argument(file.filename(), "is of no known format",
-                                  "use .pt, .safetensors or .npy");
-  }
-  const auto bytes = base::read_small_file(path, kMaxTensorFileBytes);
-  if (!bytes) {
-    return base::invalid_argument(file.filename(), bytes.error().message,
-                                  "put a file of one vector there");
-  }
-  auto read = format->read(bytes.value());
-  if (!read)
-    return base::invalid_argument(file.filename(), read.error().message, read.error().remedy);
-  const at::Tensor& tensor = read.value();
+  const auto read = read_from(file, name);
+  if (!read) return read.error();
+  const at::Tensor& tensor = read.value().rows;
   const bool is_matrix = tensor.dim() == 2 && tensor.is_floating_point() &&
                          tensor.size(1) == hidden_size &&
                          (tensor.size(0) == layers || tensor.size(0) == layers + 1);
@@ -82,7 +76,7 @@ base::Result<trace::DirectionVector> read_direction_vector(const std::string& pa
         "make the vector from this model");
   }
   trace::DirectionVector vector;
-  vector.name = file.stem().string();
+  vector.name = name;
   vector.hidden_size = hidden_size;
   vector.has_embedding_row = tensor.size(0) == layers + 1;
   const at::Tensor floats = tensor.to(at::kFloat).contiguous();
@@ -95,17 +89,14 @@ base::Result<trace::DirectionVector> read_direction_vector(const std::string& pa
 
 }  // namespace
 
-VectorDirectory::VectorDirectory(std::string folder, std::int64_t layers, std::int64_t hidden_size)
-    : folder_(std::move(folder)), layers_(layers), hidden_size_(hidden_size) {}
+VectorDirectory::VectorDirectory(std::string path, std::int64_t layers, std::int64_t hidden_size)
+    : path_(std::move(path)), layers_(layers), hidden_size_(hidden_size) {}
 
 std::vector<std::string> VectorDirectory::names() {
-  std::set<std::string> names;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder_, error)) {
-    if (format_of(entry.path()) == nullptr || !entry.is_regular_file(error)) continue;
-    names.insert(entry.path().stem().string());
-  }
-  return {names.begin(), names.end()};
+  if (!fs::is_regular_file(path_, error)) return names_in_folder(path_);
+  const auto file = VectorFile::open(path_);
+  return file ? file.value().names() : std::vector<std::string>();
 }
 
 base::Error VectorDirectory::not_found(const std::string& name) {
@@ -121,17 +112,33 @@ base::Error VectorDirectory::not_found(const std::string& name) {
       near.empty() ? "known vectors: " + known : "did you mean " + near + "?");
 }
 
+base::Result<fs::path> VectorDirectory::file_of(const std::string& name) {
+  std::error_code error;
+  fs::path path = path_;
+  if (!fs::is_regular_file(path, error)) {
+    path = path_of(path, name);
+    if (path.empty()) return not_found(name);
+    return path;
+  }
+  const auto file = VectorFile::open(path_);
+  if (!file) return file.error();
+  if (std::ranges::find(file.value().names(), name) == file.value().names().end())
+    return not_found(name);
+  return path;
+}
+
 base::Result<std::shared_ptr<const trace::DirectionVector>> VectorDirectory::find(
     const std::string& name) {
-  const fs::path path = path_of(folder_, name);
-  if (path.empty()) return not_found(name);
+  const auto found = file_of(name);
+  if (!found) return found.error();
+  const fs::path& file = found.value();
   std::error_code error;
-  const auto time = fs::last_write_time(path, error).time_since_epoch().count();
-  const auto size = fs::file_size(path, error);
+  const auto time = fs::last_write_time(file, error).time_since_epoch().count();
+  const auto size = fs::file_size(file, error);
   const std::lock_guard lock(mutex_);
   Known& known = known_[name];
   if (known.vector == nullptr || known.time != time || known.size != size) {
-    auto read = read_direction_vector(path, layers_, hidden_size_);
+    auto read = read_direction_vector(file, name, layers_, hidden_size_);
     if (!read) return read.error();
     known = {time, size, std::make_shared<const trace::DirectionVector>(std::move(read).value())};
   }

@@ -23,6 +23,7 @@ constexpr std::string_view kUsage =
   tensor-tracer check …      check whether intervention programs fit a run
   tensor-tracer inspect …    show what a model, a checkpoint or a .safetensors file holds
   tensor-tracer convert …    write a checkpoint or a model in another form
+  tensor-tracer vector …     make and read direction vectors, such as persona vectors
   tensor-tracer hub …        run only the server of the page (the program tensor-tracer-hub)
   tensor-tracer replay …     show a recording on the page
   tensor-tracer runs …       list recorded runs; remove or protect runs
@@ -90,6 +91,7 @@ Command find_command(std::string_view name) {
   if (name == "supervise") return tt::cli::run_supervise;
   if (name == "inspect") return tt::cli::run_inspect;
   if (name == "convert") return tt::cli::run_convert;
+  if (name == "vector") return tt::cli::run_vector;
   return name == "check" ? tt::cli::run_check : nullptr;
 }
 

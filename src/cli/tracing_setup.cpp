@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/base/nearest.h"
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/checkpoint/vector_directory.h"
+#include "tensor_tracer/checkpoint/vector_file.h"
 #include "tensor_tracer/train/plan_context.h"
 
 namespace tt::cli {
@@ -31,13 +33,18 @@ base::Status read_prompt_sets(const config::TrainConfig& config, const RunTokeni
 
 base::Status open_vectors(const config::TrainConfig& config,
                           std::unique_ptr<trace::VectorLibrary>& vectors) {
-  const std::string& folder = config.tracer.tensor_tracer_vectors;
-  if (folder.empty()) return {};
-  if (!std::filesystem::is_directory(folder)) {
-    return base::invalid_argument("--tensor-tracer-vectors", "\"" + folder + "\" is not a folder",
-                                  "give the folder that holds the files");
+  const std::string& path = config.tracer.tensor_tracer_vectors;
+  if (path.empty()) return {};
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error)) {
+    // A file that cannot be read has no names, and would be a run without vectors.
+    if (const auto file = checkpoint::VectorFile::open(path); !file) return file.error();
+  } else if (!std::filesystem::is_directory(path, error)) {
+    return base::invalid_argument("--tensor-tracer-vectors",
+                                  "\"" + path + "\" is not a folder or a file",
+                                  "give the folder that holds the files, or one file");
   }
-  vectors = std::make_unique<checkpoint::VectorDirectory>(folder, config.model.num_layers,
+  vectors = std::make_unique<checkpoint::VectorDirectory>(path, config.model.num_layers,
                                                           config.model.hidden_size);
   return {};
 }

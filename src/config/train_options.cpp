@@ -254,7 +254,8 @@ Options tracer_options(TracerConfig& tracer, MonitorConfig& monitor) {
                                       "wait for a viewer before step 1"}})),
        {{"--tensor-tracer-plan", &tracer.tensor_tracer_plan, "JSON file with the first trace plan"},
         {"--tensor-tracer-vectors", &tracer.tensor_tracer_vectors,
-         "folder of direction vectors (.pt, .safetensors, .npy) for projections and programs"},
+         "folder of direction vectors (.pt, .safetensors, .npy), or one such file, for projections "
+         "and programs"},
         {"--monitor-prompts", &monitor.monitor_prompts,
          "files of prompts that run through the model again and again; lines of text or "
          "JSONL"}},

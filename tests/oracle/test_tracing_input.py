@@ -164,7 +164,7 @@ def test_what_is_no_file_of_its_kind_is_refused_at_once(case: str, flags, tmp_pa
 def test_tracing_flags_are_read_with_and_without_a_port(flags, tmp_path: Path) -> None:
     for page in ({}, {"tensor_tracer_port": 0}):
         assert "--monitor-prompts" in refusal(flags | page | {"monitor_prompts": str(tmp_path)})
-        assert "is not a folder" in refusal(flags | page | {"tensor_tracer_vectors": str(tmp_path / "none")})
+        assert "is not a folder or a file" in refusal(flags | page | {"tensor_tracer_vectors": str(tmp_path / "none")})
 
 
 def test_what_is_recorded_is_a_trace_point(flags, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ struct TracerConfig {
   std::optional<int> tensor_tracer_port;  // 0: the next free one from 8765; unset: no hub
   bool tensor_tracer_wait = false;
   std::string tensor_tracer_plan;             // JSON file; empty: the default plan
-  std::string tensor_tracer_vectors;          // folder of direction vectors; empty: none
+  std::string tensor_tracer_vectors;          // folder or file of direction vectors; empty: none
   double tensor_tracer_pause_timeout = 30.0;  // seconds
   double tensor_tracer_ready_timeout = 300.0;
   bool tensor_tracer_linger = false;

@@ -1,5 +1,6 @@
 #include "tensor_tracer/checkpoint/vector_directory.h"
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/inotify.h>
@@ -10,6 +11,7 @@
 #include <fstream>
 
 #include "tensor_tracer/base/scoped_fd.h"
+#include "tensor_tracer/checkpoint/vector_file.h"
 
 namespace tt::checkpoint {
 namespace {
@@ -70,6 +72,42 @@ TEST_F(VectorDirectoryTest, ANameIsNoPathAndATypoIsTold) {
               testing::HasSubstr("there is no such vector"));
   for (int i = 0; i < 40; ++i) write("v" + std::to_string(i) + ".npy");
   EXPECT_THAT(told("sycophantic"), testing::HasSubstr(" and 9 more"));
+}
+
+// The file may be replaced by another one while the run reads it.
+TEST_F(VectorDirectoryTest, AFileHoldsSeveralVectors) {
+  const std::string path = folder_ / "traits.safetensors";
+  const auto vectors = [](const std::string& second) {
+    const at::Tensor rows = at::arange(6, at::device(at::kCPU).dtype(at::kFloat)).view({3, 2});
+    return std::vector<StoredVector>{{"evil", rows}, {second, rows.mul(2).to(at::kBFloat16)}};
+  };
+  ASSERT_TRUE(write_vectors(path, vectors("kind")).ok());
+  VectorDirectory directory(path, 2, 2);
+  EXPECT_THAT(directory.names(), testing::ElementsAre("evil", "kind"));
+  const auto kind = directory.find("kind");
+  ASSERT_TRUE(kind.ok());
+  EXPECT_THAT(kind.value()->rows, testing::ElementsAre(0, 2, 4, 6, 8, 10));
+  EXPECT_TRUE(kind.value()->has_embedding_row);
+  ASSERT_TRUE(write_vectors(path, vectors("vain")).ok());
+  EXPECT_THAT(directory.names(), testing::ElementsAre("evil", "vain"));
+  EXPECT_THAT(to_string(directory.find("kind").error()), testing::HasSubstr("known vectors: evil"));
+  EXPECT_THAT(to_string(VectorDirectory(folder_, 2, 2).find("traits").error()),
+              testing::HasSubstr("it holds several tensors"));
+}
+
+TEST_F(VectorDirectoryTest, AVectorIsReadAsItWasWritten) {
+  const at::Tensor rows = at::arange(6, at::device(at::kCPU).dtype(at::kFloat)).view({2, 3}).t();
+  for (const char* name : {"v.pt", "v.safetensors"}) {
+    const std::string path = folder_ / name;
+    ASSERT_TRUE(write_vectors(path, {{"v", rows, {{"layer_base", 0}}}}).ok());
+    const auto file = VectorFile::open(path);
+    ASSERT_TRUE(file.ok());
+    EXPECT_THAT(file.value().names(), testing::ElementsAre("v"));
+    const auto read = file.value().read("v");
+    ASSERT_TRUE(read.ok());
+    EXPECT_TRUE(read.value().rows.equal(rows));
+    EXPECT_EQ(read.value().provenance.is_null(), path.ends_with(".pt"));
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "src/checkpoint/vector_files.h"
+#include "src/checkpoint/single_tensor.h"
 
 #include <ATen/ATen.h>
 

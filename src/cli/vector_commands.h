@@ -1,0 +1,14 @@
+#pragma once
+
+/// The commands of `tensor-tracer vector`: docs/vectors.md. `argv[0]` is the command's name. Each
+/// returns an exit code of docs/errors.md.
+namespace tt::cli {
+
+/// `info`: prints shape, norms and provenance of the vectors in a file.
+int run_vector_info(int argc, const char* const* argv);
+/// `compare`: prints the cosines of vectors by row.
+int run_vector_compare(int argc, const char* const* argv);
+/// `merge`: writes the vectors of several files into one.
+int run_vector_merge(int argc, const char* const* argv);
+
+}  // namespace tt::cli
