@@ -15,7 +15,7 @@ check_modules() {
 }
 
 case "${1:-}" in
-  train | gemm | tracer | idle | hub | interventions | record | client | stream | builds | freshness | tokenizer | attach)
+  train | gemm | tracer | idle | hub | interventions | record | client | stream | builds | freshness | tokenizer | generate | attach)
     script=$1
     shift
     python=${TT_PYTHON:-$root/.venv/bin/python}
@@ -23,7 +23,7 @@ case "${1:-}" in
     exec "$python" "$root/scripts/bench/$script.py" "$@"
     ;;
   *)
-    echo "usage: scripts/bench.sh train|gemm|tracer|idle|hub|interventions|record|client|stream|builds|freshness|tokenizer|attach [options]" >&2
+    echo "usage: scripts/bench.sh train|gemm|tracer|idle|hub|interventions|record|client|stream|builds|freshness|tokenizer|generate|attach [options]" >&2
     exit 2
     ;;
 esac

@@ -172,6 +172,7 @@ at::Tensor TransformerLayer::drop(const at::Tensor& x_BTH, const char* site,
 
 at::Tensor TransformerLayer::forward(const at::Tensor& x_BTH, const Head& head,
                                      const nn::ForwardContext& context) const {
+  if (context.cache != nullptr) context.cache->enter(layer_);
   const at::Tensor attended = attention_.forward(
       context.point(places_[kAttentionInput], input_norm_.forward(x_BTH, context)), context);
   const at::Tensor attended_BTH = drop(attended, ".attention_dropout", context);
@@ -299,7 +300,9 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
     x_BTH = context.point(places_[kWordEmbedding], x_BTH);
     const at::Tensor positions =
         context.intervene(places_[kPositionEmbedding], position_embeddings_->local.to(dtype_));
-    x_BTH = x_BTH + positions.narrow(0, 0, tokens_BT.size(1));
+    const bool is_step = context.cache != nullptr && context.cache->is_step();
+    x_BTH = x_BTH + (is_step ? positions.index_select(0, context.cache->positions()).unsqueeze(1)
+                             : positions.narrow(0, 0, tokens_BT.size(1)));
   }
   x_BTH = context.point(places_[kEmbedding], x_BTH);
   head_.show_lens(places_[kEmbeddingLens], x_BTH, context);
@@ -324,6 +327,18 @@ at::Tensor Gpt::loss(const at::Tensor& tokens_BT, const at::Tensor& labels_BT,
 
 at::Tensor Gpt::logits(const at::Tensor& tokens_BT, const nn::ForwardContext& context) const {
   return head_.forward(hidden_states(tokens_BT, context), context);
+}
+
+// The scores of the other tokens are computed only if a program acts on them.
+at::Tensor Gpt::next_logits(const at::Tensor& tokens_BT, const at::Tensor& last_B,
+                            const nn::ForwardContext& context) const {
+  const at::Tensor x_BTH = hidden_states(tokens_BT, context);
+  const auto last_of = [&](const at::Tensor& all_BTX) {
+    const at::Tensor index_B11 = last_B.view({-1, 1, 1});
+    return all_BTX.gather(1, index_B11.expand({-1, 1, all_BTX.size(2)}));
+  };
+  if (head_.is_watched(context)) return last_of(head_.forward(x_BTH, context)).squeeze(1);
+  return head_.forward(x_BTH.size(1) == 1 ? x_BTH : last_of(x_BTH), context).squeeze(1);
 }
 
 std::vector<nn::LowRank> Gpt::adapters() const {

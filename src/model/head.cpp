@@ -73,6 +73,12 @@ at::Tensor Head::forward(const at::Tensor& x_BTH, const nn::ForwardContext& cont
   return context.point(places_[kLogits], nn::column_parallel_matmul(normed_BTH, weight_VH, group_));
 }
 
+bool Head::is_watched(const nn::ForwardContext& context) const {
+  const auto* const programs = context.interventions;
+  return programs != nullptr &&
+         (programs->acts_at(places_[kFinalNorm]) || programs->acts_at(places_[kLogits]));
+}
+
 at::Tensor Head::output_layer(const at::Tensor& x_BTH) const {
   return nn::column_parallel_matmul(x_BTH, output_weight(), group_);
 }

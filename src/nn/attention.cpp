@@ -227,8 +227,14 @@ at::Tensor Attention::rotate(const at::Tensor& x_BTF, std::size_t place,
                              const ForwardContext& context) const {
   if (!cos_TD_.defined()) return x_BTF;
   const std::int64_t length = x_BTF.size(1);
-  const at::Tensor cos_T1D = cos_TD_.narrow(0, 0, length).unsqueeze(1);
-  const at::Tensor sin_T1D = sin_TD_.narrow(0, 0, length).unsqueeze(1);
+  const bool is_step = context.cache != nullptr && context.cache->is_step();
+  // Of a step: [B, 1, 1, D], because each row has a position of its own.
+  const auto of_tokens = [&](const at::Tensor& all_TD) {
+    return is_step ? all_TD.index_select(0, context.cache->positions()).unsqueeze(1).unsqueeze(1)
+                   : all_TD.narrow(0, 0, length).unsqueeze(1);
+  };
+  const at::Tensor cos_T1D = of_tokens(cos_TD_);
+  const at::Tensor sin_T1D = of_tokens(sin_TD_);
   const at::Tensor x_BTND = x_BTF.unflatten(-1, {-1, config_.head_size()});
   const auto halves = x_BTND.chunk(2, -1);
   const at::Tensor turned_BTND = at::cat({halves[1].neg(), halves[0]}, -1);
@@ -404,6 +410,13 @@ void Attention::show_gradient(std::size_t place, const at::Tensor& from_BNTX,
                                          }});
 }
 
+// Every query group serves the same number of neighbouring heads.
+at::Tensor Attention::for_each_head(const at::Tensor& x_BGTD) const {
+  const std::int64_t repeat = local_heads_ / local_groups_;
+  if (repeat == 1) return x_BGTD;
+  return x_BGTD.unsqueeze(2).expand({-1, -1, repeat, -1, -1}).flatten(1, 2);
+}
+
 at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context) const {
   const at::Tensor qkv = context.point(places_[kQkv], qkv_.forward(x, context));
   const std::int64_t batch = x.size(0);
@@ -426,21 +439,16 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
   const auto heads_of = [&](const at::Tensor& part) {
     return part.view({batch, length, -1, size}).transpose(1, 2);
   };
-  // Every query group serves the same number of neighbouring heads.
-  const auto for_each_head = [&](const at::Tensor& x_BGTD) {
-    const std::int64_t repeat = local_heads_ / local_groups_;
-    if (repeat == 1) return x_BGTD;
-    return x_BGTD.unsqueeze(2)
-        .expand({batch, local_groups_, repeat, length, size})
-        .reshape({batch, local_heads_, length, size});
-  };
   const at::Tensor q_BNTD = heads_of(rotate(q, kRotatedQuery, context));
-  const at::Tensor k_BNTD = for_each_head(heads_of(rotate(k, kRotatedKey, context)));
-  const at::Tensor v_BNTD = for_each_head(heads_of(v));
-  const at::Tensor y =
-      context.point(places_[kContext], attend(q_BNTD, k_BNTD, v_BNTD, context)
-                                           .transpose(1, 2)
-                                           .reshape({batch, length, local_heads_ * size}));
+  const at::Tensor k_BGTD = heads_of(rotate(k, kRotatedKey, context));
+  const at::Tensor v_BGTD = heads_of(v);
+  const bool is_step = context.cache != nullptr && context.cache->is_step();
+  if (context.cache != nullptr && !is_step) context.cache->store(k_BGTD, v_BGTD);
+  const at::Tensor y_BNTD =
+      is_step ? context.cache->attend(q_BNTD, k_BGTD, v_BGTD)
+              : attend(q_BNTD, for_each_head(k_BGTD), for_each_head(v_BGTD), context);
+  const at::Tensor y = context.point(
+      places_[kContext], y_BNTD.transpose(1, 2).reshape({batch, length, local_heads_ * size}));
   return context.point(places_[kAttentionOutput], proj_.forward(y, context));
 }
 

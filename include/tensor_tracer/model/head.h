@@ -30,6 +30,8 @@ class Head {
 
   /// [batch, sequence, hidden] -> scores of the next token, [batch, sequence, local vocabulary].
   at::Tensor forward(const at::Tensor& x, const nn::ForwardContext& context) const;
+  /// True if a program acts on a place of forward() that has a value for each token.
+  bool is_watched(const nn::ForwardContext& context) const;
   /// Captures the lens of `x` if an entry of the plan needs it. Programs that change the weights of
   /// the head have no effect on it.
   void show_lens(const points::PlaceKey& lens, const at::Tensor& x,

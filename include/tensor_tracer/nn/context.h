@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/nn/kv_cache.h"
 #include "tensor_tracer/points/place_table.h"
 #include "tensor_tracer/trace/intervention_pass.h"
 #include "tensor_tracer/trace/pass.h"
@@ -47,6 +48,7 @@ struct ForwardContext {
   std::int64_t first_row = 0;                        // of this micro-batch, in the global batch
   bool is_training = true;                           // dropout on
   trace::InterventionPass* interventions = nullptr;  // null: no program acts in this forward
+  KvCache* cache = nullptr;                          // null: no keys and values are kept
 
   /// Runs a trace point: programs change `x`, then the pass captures it. Returns the changed `x`.
   at::Tensor point(const points::PlaceKey& place, at::Tensor x) const {
