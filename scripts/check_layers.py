@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "expr": {"base"},
     "tokenize": {"base"},
     "comm": {"base", "mesh"},
+    "watchdog": {"base", "comm"},
     "eval": {"base", "expr"},
     "graph": {"base", "expr", "points"},
     "points": {"base", "mesh"},
@@ -48,7 +49,8 @@ ALLOWED: dict[str, set[str]] = {
               "optim", "points", "trace"},
     "generate": {"base", "checkpoint", "comm", "config", "model", "nn", "trace", "train"},
     "cli": {"base", "checkpoint", "comm", "config", "control", "data", "generate", "hf", "hub", "intervene",
-            "link", "mesh", "model", "points", "protocol", "record", "tokenize", "trace", "train"},
+            "link", "mesh", "model", "points", "protocol", "record", "tokenize", "trace", "train",
+            "watchdog"},
 }
 
 # Modules that know no libtorch, so that the hub starts in milliseconds and runs anywhere.

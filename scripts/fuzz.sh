@@ -4,8 +4,8 @@
 #
 #   scripts/fuzz.sh [all|TARGET]… [--runs N] [--seconds N]
 #
-#   TARGET      expression, graph, npy, program, pt, record, recording, safetensors, tokenizer, upgrade_request or
-#               viewer_message
+#   TARGET      expression, graph, hf_adapter, hf_config, hf_index, manifest, npy, program, pt, record, recording,
+#               safetensors, tokenizer, upgrade_request or viewer_message
 #   --runs      inputs for each target, by default 1,000,000
 #   --seconds   time limit for each target; 0: no limit
 #
@@ -17,7 +17,8 @@ set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-targets=(expression graph npy program pt record recording safetensors tokenizer upgrade_request viewer_message)
+targets=(expression graph hf_adapter hf_config hf_index manifest npy program pt record recording safetensors
+  tokenizer upgrade_request viewer_message)
 runs=1000000
 seconds=0
 

@@ -1,6 +1,7 @@
 """`python -m tensor_tracer export RUN --to FORMAT --output FILE`: docs/recording.md, "Exports".
 `python -m tensor_tracer follow RUN --to TOOL`: docs/sinks.md.
 `python -m tensor_tracer convert MODEL.gguf FOLDER`: docs/models.md.
+`python -m tensor_tracer prepare DATA.jsonl --tokenizer DIR --out DIR`: docs/prepare.md.
 
 `tensor-tracer export` starts this folder as a program.
 """
@@ -11,11 +12,13 @@ import sys
 
 _USAGE = """usage: python -m tensor_tracer export RUN --to FORMAT --output FILE; see export --help
        python -m tensor_tracer follow RUN --to TOOL; see follow --help
-       python -m tensor_tracer convert MODEL.gguf FOLDER; see convert --help"""
+       python -m tensor_tracer convert MODEL.gguf FOLDER; see convert --help
+       python -m tensor_tracer prepare DATA.jsonl --tokenizer DIR --out DIR; see prepare --help"""
 _COMMANDS = {
     "convert": ("tensor_tracer.convert.command", "numpy gguf safetensors google-crc32c"),
     "export": ("tensor_tracer.export.command", "numpy google-crc32c"),
     "follow": ("tensor_tracer.sinks.command", "numpy google-crc32c websockets"),
+    "prepare": ("tensor_tracer.prepare.command", "numpy jinja2 tokenizers google-crc32c"),
 }
 name = sys.argv[1] if len(sys.argv) > 1 else ""
 

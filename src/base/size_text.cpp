@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+
 namespace tt::base {
 
 std::string size_text(std::uint64_t bytes) {
@@ -15,6 +17,13 @@ std::string size_text(std::uint64_t bytes) {
   }
   return fmt::format("{:.{}f} {}", size, size < 10 && size != static_cast<int>(size) ? 1 : 0,
                      units[unit]);
+}
+
+std::string with_commas(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3)
+    text.insert(static_cast<std::size_t>(at), ",");
+  return text;
 }
 
 }  // namespace tt::base

@@ -9,14 +9,17 @@
 #include <cerrno>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <span>
 #include <system_error>
+#include <utility>
 
 #include "src/checkpoint/durable_file.h"
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/base/scoped_fd.h"
 #include "tensor_tracer/protocol/crc32c.h"
 #include "tensor_tracer/protocol/json_members.h"
+#include "tensor_tracer/protocol/message.h"
 
 namespace tt::checkpoint {
 namespace {
@@ -27,8 +30,10 @@ using nlohmann::json;
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kChecksum = "manifest.crc32c";
 constexpr const char* kFormat = "tensor-tracer checkpoint";
-constexpr int kVersion = 1;
+constexpr std::uint64_t kVersion = 1;
 constexpr std::size_t kMaxManifestBytes = std::size_t{64} << 20U;
+constexpr std::size_t kMaxManifestDepth = 200;  // a program of a graph lies in the facts
+constexpr auto kMaxStep = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 constexpr std::size_t kBlockBytes = std::size_t{1} << 20U;
 
 std::string checksum_of(std::string_view text) {
@@ -62,31 +67,17 @@ base::Result<std::string> read_checked(const std::string& folder) {
   return text;
 }
 
-// The file is intact, so a wrong member is the work of another program.
-base::Result<Manifest> parse(const std::string& path, const std::string& text) {
-  const json parsed = json::parse(text, nullptr, false);
-  if (!parsed.is_object() || parsed.value("format", json()) != kFormat)
-    return damaged(path, "it is not a manifest of a checkpoint");
-  if (parsed.value("version", json()) != kVersion)
-    return damaged(path, "its version is not 1: a newer program wrote it");
-  try {
-    Manifest manifest{parsed.at("step").get<std::int64_t>(),
-                      parsed.at("time").get<double>(),
-                      {},
-                      parsed.at("facts")};
-    if (manifest.step < 0) return damaged(path, "its step is below 0");
-    if (parsed.contains("valid_loss")) manifest.valid_loss = parsed["valid_loss"].get<double>();
-    for (const json& file : parsed.at("files"))
-      manifest.files.push_back({file.at("name"), file.at("bytes"), file.at("crc32c")});
-    const auto is_path = [](const FileFacts& file) {
-      return fs::path(file.name).filename() != file.name || file.name.empty();
-    };
-    if (std::ranges::any_of(manifest.files, is_path))
-      return damaged(path, "it names a file outside of its folder");
-    return manifest;
-  } catch (const json::exception& error) {
-    return damaged(path, error.what());
-  }
+// Nothing: a member is missing, of another type or out of range, or the name is not in the folder.
+std::optional<FileFacts> read_file_facts(const json& file) {
+  const std::string name = protocol::text_of(file, "name");
+  const auto bytes = protocol::natural(file, "bytes");
+  const auto crc32c = protocol::natural(file, "crc32c");
+  const bool is_name = !name.empty() &&
+                       name.find_first_of(std::string_view("/\0", 2)) == name.npos && name != "." &&
+                       name != "..";
+  if (!is_name || !bytes || !crc32c || *crc32c > std::numeric_limits<std::uint32_t>::max())
+    return std::nullopt;
+  return FileFacts{name, *bytes, static_cast<std::uint32_t>(*crc32c)};
 }
 
 // Reads the file: a read error of the disk is an error here, and would end the process in a
@@ -123,9 +114,39 @@ double time_of(const std::string& checkpoint) {
 
 }  // namespace
 
+std::string to_text(const Manifest& manifest) {
+  return to_json(manifest).dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+// A file with its checksum is intact, so a wrong member is the work of another program.
+base::Result<Manifest> parse_manifest(std::string_view text, const std::string& path) {
+  const auto parsed =
+      protocol::parse_json(text, {.bytes = kMaxManifestBytes, .depth = kMaxManifestDepth});
+  if (!parsed) return damaged(path, "it is not JSON: " + parsed.error().message);
+  const json& form = parsed.value();
+  if (protocol::text_of(form, "format") != kFormat)
+    return damaged(path, "it is not a manifest of a checkpoint");
+  if (protocol::natural(form, "version") != kVersion)
+    return damaged(path, "its version is not 1: a newer program wrote it");
+  const auto step = protocol::natural(form, "step");
+  if (!step || *step > kMaxStep) return damaged(path, "its step is wrong");
+  const json& time = protocol::member(form, "time");
+  const json& files = protocol::member(form, "files");
+  if (!time.is_number() || !files.is_array() || !form.contains("facts"))
+    return damaged(path, "it has no time, no files or no facts");
+  Manifest manifest{static_cast<std::int64_t>(*step), time.get<double>(), {}, form["facts"]};
+  if (const json& loss = protocol::member(form, "valid_loss"); loss.is_number())
+    manifest.valid_loss = loss.get<double>();
+  for (const json& file : files) {
+    auto facts = read_file_facts(file);
+    if (!facts) return damaged(path, "a file of its list is wrong");
+    manifest.files.push_back(std::move(*facts));
+  }
+  return manifest;
+}
+
 base::Status write_manifest(const std::string& folder, const Manifest& manifest) {
-  const std::string text =
-      to_json(manifest).dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  const std::string text = to_text(manifest);
   if (auto status = write_durable(folder + "/" + kManifest, text); !status) return status;
   return write_durable(folder + "/" + kChecksum, checksum_of(text));
 }
@@ -133,7 +154,7 @@ base::Status write_manifest(const std::string& folder, const Manifest& manifest)
 base::Result<Manifest> read_manifest(const std::string& folder) {
   const auto text = read_checked(folder);
   if (!text) return text.error();
-  return parse(folder + "/" + kManifest, text.value());
+  return parse_manifest(text.value(), folder + "/" + kManifest);
 }
 
 base::Status verify_files(const std::string& folder, const Manifest& manifest) {

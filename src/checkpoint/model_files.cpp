@@ -3,58 +3,65 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <utility>
 
 #include "src/checkpoint/durable_file.h"
 
 namespace tt::checkpoint {
 
-base::Status ModelFiles::add(NamedTensor tensor) {
-  const std::size_t bytes = tensor.tensor.nbytes();
-  if (!pending_.empty() && pending_bytes_ + bytes > max_bytes_)
-    if (auto status = write_pending(); !status) return status;
-  file_of_[tensor.name] = num_files_;
-  pending_bytes_ += bytes;
-  total_bytes_ += bytes;
-  pending_.push_back(std::move(tensor));
+ModelFiles::ModelFiles(std::string folder, const std::vector<TensorSpec>& tensors,
+                       std::size_t max_bytes)
+    : folder_(std::move(folder)), files_(1) {
+  std::size_t bytes = 0;  // of the last file
+  for (const TensorSpec& tensor : tensors) {
+    if (!files_.back().empty() && bytes + tensor.bytes() > max_bytes) {
+      files_.emplace_back();
+      bytes = 0;
+    }
+    bytes += tensor.bytes();
+    files_.back().push_back(tensor);
+  }
+}
+
+std::string ModelFiles::name_of(std::size_t file) const {
+  if (files_.size() == 1) return "model.safetensors";
+  return fmt::format("model-{:05d}-of-{:05d}.safetensors", file + 1, files_.size());
+}
+
+base::Status ModelFiles::begin_file() {
+  auto writer =
+      SafetensorsWriter::create(folder_ + "/" + name_of(file_), files_[file_], {{"format", "pt"}});
+  if (!writer) return writer.error();
+  writer_ = std::move(writer).value();
   return {};
 }
 
-std::string ModelFiles::path_of(std::size_t file) const {
-  return fmt::format("{}/part-{:05d}.safetensors", folder_, file + 1);
-}
-
-base::Status ModelFiles::write_pending() {
-  const auto written = write_safetensors(path_of(num_files_), pending_, {{"format", "pt"}});
+base::Status ModelFiles::add(const at::Tensor& tensor) {
+  if (!writer_)
+    if (auto status = begin_file(); !status) return status;
+  if (auto status = writer_->add(tensor); !status) return status;
+  if (!writer_->is_complete()) return {};
+  const auto written = writer_->finish();
   if (!written) return written.error();
-  ++num_files_;
-  pending_.clear();
-  pending_bytes_ = 0;
+  writer_.reset();
+  ++file_;
   return {};
 }
 
-base::Status ModelFiles::write_index(const std::vector<std::string>& names) const {
+base::Status ModelFiles::write_index() const {
   nlohmann::json map = nlohmann::json::object();
-  for (const auto& [tensor, file] : file_of_) map[tensor] = names[file];
-  const nlohmann::json index = {{"metadata", {{"total_size", total_bytes_}}}, {"weight_map", map}};
+  std::uint64_t bytes = 0;
+  for (std::size_t file = 0; file < files_.size(); ++file) {
+    for (const TensorSpec& tensor : files_[file]) {
+      map[tensor.name] = name_of(file);
+      bytes += tensor.bytes();
+    }
+  }
+  const nlohmann::json index = {{"metadata", {{"total_size", bytes}}}, {"weight_map", map}};
   return write_durable(folder_ + "/model.safetensors.index.json", index.dump(2) + "\n");
 }
 
-base::Status ModelFiles::finish() {
-  if (auto status = write_pending(); !status) return status;
-  std::vector<std::string> names;
-  for (std::size_t file = 0; file < num_files_; ++file) {
-    names.push_back(num_files_ == 1
-                        ? "model.safetensors"
-                        : fmt::format("model-{:05d}-of-{:05d}.safetensors", file + 1, num_files_));
-    std::error_code error;
-    std::filesystem::rename(path_of(file), folder_ + "/" + names.back(), error);
-    if (error) return base::Error{"storage", error.message(), folder_ + "/" + names.back(), ""};
-  }
-  return num_files_ == 1 ? base::Status() : write_index(names);
-}
+base::Status ModelFiles::finish() { return files_.size() == 1 ? base::Status() : write_index(); }
 
 }  // namespace tt::checkpoint

@@ -15,15 +15,23 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMaxHeaderDepth = 4;  // header, entry, list of numbers, number
+constexpr std::size_t kMaxListed = 64;
 constexpr const char* kMetadata = "__metadata__";
 
-// Drops values that are nested deeper than a header can be, so that they take no memory.
+// Drops values that a header cannot hold, so that they take no memory: those nested too deep, lists
+// in place of an entry, and numbers of long lists, of which one too many stays.
 base::Result<json> parse_header(std::string_view text) {
   std::set<std::string> names;
   std::string repeated;
+  std::size_t listed = 0;
   const auto keep = [&](int depth, json::parse_event_t event, json& value) {
     if (event == json::parse_event_t::key && depth == 1 && !names.insert(value).second)
       repeated = value;
+    if (event == json::parse_event_t::array_start) {
+      listed = 0;
+      return 1 < depth && depth <= kMaxHeaderDepth;
+    }
+    if (event == json::parse_event_t::value && depth == 3) return listed++ <= kMaxListed;
     return depth <= kMaxHeaderDepth;
   };
   json header = json::parse(text.begin(), text.end(), keep, false);
@@ -35,7 +43,7 @@ base::Result<json> parse_header(std::string_view text) {
 // A list of whole numbers up to 2^62.
 std::optional<std::vector<std::int64_t>> numbers_of(const json& list) {
   constexpr auto kMaxOffset = std::uint64_t{1} << 62U;
-  if (!list.is_array() || list.size() > 64) return std::nullopt;
+  if (!list.is_array() || list.size() > kMaxListed) return std::nullopt;
   std::vector<std::int64_t> numbers;
   for (const json& one : list) {
     if (!one.is_number_unsigned() || one.get<std::uint64_t>() > kMaxOffset) return std::nullopt;

@@ -8,13 +8,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "src/checkpoint/dtypes.h"
-#include "src/checkpoint/safetensors_header.h"
 #include "tensor_tracer/base/hash.h"
 #include "tensor_tracer/base/mapped_file.h"
+#include "tensor_tracer/checkpoint/tensor_table.h"
 
 namespace tt::checkpoint {
 namespace {
@@ -22,9 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kShardingInfo = "DCP_SHARDING_INFO";
-constexpr std::size_t kMaxParts = 4096;
-constexpr std::size_t kMaxDims = 8;
 constexpr const char* kSameModel = "give the files of the same model";
 
 base::Error damaged(const std::string& path, const std::string& message) {
@@ -38,43 +34,6 @@ base::Error missing(const std::string& name) {
 // Equal in all dims but the first.
 bool fit_along_0(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
   return !a.empty() && a.size() == b.size() && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
-}
-
-// The offsets of a part in its tensor; zeros if the file says nothing of it.
-std::optional<std::vector<std::int64_t>> offsets_of(const json& sharding, const std::string& name,
-                                                    std::size_t dims) {
-  const json info = sharding.value(name, json::object());
-  const json saved = info.is_object() ? info.value("saved_offsets", json()) : json();
-  if (saved.is_null()) return std::vector<std::int64_t>(dims, 0);
-  if (!saved.is_array() || saved.size() != dims) return std::nullopt;
-  std::vector<std::int64_t> offsets;
-  for (const json& one : saved) {
-    if (!one.is_number_unsigned() || one.get<std::uint64_t>() >> 62U != 0) return std::nullopt;
-    offsets.push_back(one);
-  }
-  return offsets;
-}
-
-json sharding_of(const SafetensorsHeader& header) {
-  const auto text = header.metadata.find(kShardingInfo);
-  if (text == header.metadata.end()) return json::object();
-  return json::parse(text->second, nullptr, false);
-}
-
-// Nothing: above 2^63.
-std::optional<std::int64_t> product_of(const std::vector<std::int64_t>& shape) {
-  std::int64_t product = 1;
-  for (const std::int64_t extent : shape)
-    if (__builtin_mul_overflow(product, extent, &product)) return std::nullopt;
-  return product;
-}
-
-bool fits(const SafetensorsEntry& entry, at::ScalarType dtype) {
-  const auto count = product_of(entry.shape);
-  const auto bytes = entry.end - entry.begin;
-  const std::size_t size = c10::elementSize(dtype);
-  return entry.shape.size() <= kMaxDims && count && bytes % size == 0 &&
-         static_cast<std::size_t>(*count) == bytes / size;
 }
 
 // Narrows dim `dim` to the elements that both have. `first`: the logical index of the source's
@@ -122,71 +81,34 @@ base::Result<std::vector<std::string>> TensorStore::files_of(const std::string& 
 
 base::Result<TensorStore> TensorStore::open(const std::string& folder,
                                             const std::vector<std::string>& files) {
+  TensorTable table;
+  std::vector<base::SharedBytes> mapped;
+  for (const std::string& file : files) {
+    const std::string path = (fs::path(folder) / file).string();
+    const auto bytes = base::map_file(path);
+    if (!bytes) return bytes.error();
+    mapped.push_back(bytes.value());
+    if (auto status = table.add_file(path, *mapped.back()); !status) return status.error();
+  }
+  if (auto status = table.complete(); !status) return status.error();
   TensorStore store;
-  for (const std::string& file : files)
-    if (auto status = store.add_file((fs::path(folder) / file).string()); !status)
-      return status.error();
-  for (const auto& [name, parts] : store.parts_)
-    if (auto status = store.complete(name); !status) return status.error();
+  for (std::size_t i = 0; i < mapped.size(); ++i) {
+    const TensorTable::File& file = table.files()[i];
+    store.fingerprints_[fs::path(file.path).filename()] =
+        fingerprint_of(*mapped[i], file.header_bytes);
+  }
+  for (const auto& [name, tensor] : table.tensors()) {
+    const auto dtype = dtype_of_safetensors(tensor.dtype);
+    if (!dtype) {
+      return damaged(table.files()[tensor.parts.front().file].path,
+                     name + " has the unknown dtype " + tensor.dtype.substr(0, 64));
+    }
+    store.facts_[name] = {*dtype, tensor.shape};
+    for (const TensorTable::Part& part : tensor.parts)
+      store.parts_[name].push_back(
+          {mapped[part.file], part.begin, part.shape, part.offsets, *dtype});
+  }
   return store;
-}
-
-base::Status TensorStore::add_file(const std::string& path) {
-  const auto file = base::map_file(path);
-  if (!file) return file.error();
-  const std::string_view bytes = *file.value();
-  const auto header = read_safetensors_header(bytes, bytes.size());
-  if (!header) return damaged(path, header.error().message);
-  fingerprints_[fs::path(path).filename()] = fingerprint_of(bytes, header.value().bytes);
-  const json sharding = sharding_of(header.value());
-  if (!sharding.is_object()) return damaged(path, "its DCP_SHARDING_INFO is not JSON");
-  for (const auto& [name, entry] : header.value().tensors) {
-    const auto dtype = dtype_of_safetensors(entry.dtype);
-    if (!dtype) return damaged(path, name + " has the unknown dtype " + entry.dtype.substr(0, 64));
-    if (!fits(entry, *dtype)) return damaged(path, name + ": its shape does not fit its size");
-    auto offsets = offsets_of(sharding, name, entry.shape.size());
-    if (!offsets) return damaged(path, name + ": its offsets are wrong");
-    const auto [known, is_new] = facts_.emplace(name, Facts{*dtype, entry.shape});
-    if (known->second.dtype != *dtype || known->second.shape.size() != entry.shape.size())
-      return damaged(path, name + " differs in dtype or dims from its part in another file");
-    for (std::size_t dim = 0; dim < entry.shape.size(); ++dim) {
-      std::int64_t& full = known->second.shape[dim];
-      full = std::max(full, (*offsets)[dim] + entry.shape[dim]);
-    }
-    parts_[name].push_back({file.value(), entry.begin, entry.shape, std::move(*offsets), *dtype});
-    last_file_[name] = path;
-  }
-  return {};
-}
-
-// The parts of a tensor cover it, and no two of them share an element. Copies of a part are
-// dropped.
-base::Status TensorStore::complete(const std::string& name) {
-  std::vector<Part>& parts = parts_[name];
-  const std::string& file = last_file_[name];
-  std::set<std::vector<std::int64_t>> seen;
-  std::erase_if(parts, [&](const Part& part) {
-    std::vector<std::int64_t> box = part.offsets;
-    box.insert(box.end(), part.shape.begin(), part.shape.end());
-    return !seen.insert(std::move(box)).second;
-  });
-  if (parts.size() > kMaxParts) return damaged(file, name + " has more than 4096 parts");
-  const auto meet = [](const Part& a, const Part& b) {
-    for (std::size_t dim = 0; dim < a.shape.size(); ++dim) {
-      if (a.offsets[dim] + a.shape[dim] <= b.offsets[dim]) return false;
-      if (b.offsets[dim] + b.shape[dim] <= a.offsets[dim]) return false;
-    }
-    return true;
-  };
-  std::int64_t count = 0;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    count += *product_of(parts[i].shape);
-    for (std::size_t j = 0; j < i; ++j)
-      if (meet(parts[i], parts[j])) return damaged(file, "parts of " + name + " overlap");
-  }
-  if (count != product_of(facts_[name].shape))
-    return damaged(file, "parts of " + name + " are missing");
-  return {};
 }
 
 std::vector<std::string> TensorStore::names() const {
@@ -198,6 +120,22 @@ std::vector<std::string> TensorStore::names() const {
 std::optional<std::vector<std::int64_t>> TensorStore::shape_of(const std::string& name) const {
   const auto found = facts_.find(name);
   return found == facts_.end() ? std::nullopt : std::optional(found->second.shape);
+}
+
+std::optional<at::ScalarType> TensorStore::dtype_of(const std::string& name) const {
+  const auto found = facts_.find(name);
+  return found == facts_.end() ? std::nullopt : std::optional(found->second.dtype);
+}
+
+base::Result<at::Tensor> TensorStore::read(const std::string& name) const {
+  const auto facts = facts_.find(name);
+  if (facts == facts_.end()) return missing(name);
+  at::Tensor whole =
+      at::empty(facts->second.shape, at::device(at::kCPU).dtype(facts->second.dtype));
+  const auto status =
+      read_shard(name, facts->second.shape, mesh::Placement::replicate(), 0, 1, whole);
+  if (!status) return status.error();
+  return whole;
 }
 
 base::Status TensorStore::define(const std::string& name, const Joined& of) {

@@ -33,14 +33,14 @@ std::string shown(const config::Option& option) {
   return config::text_of(value).empty() ? "no value" : "a value";
 }
 
-std::vector<Row> rows_of(const TrainConfig& config, const data::TextCorpus& corpus) {
+std::vector<Row> rows_of(const TrainConfig& config, const std::string& data) {
   std::vector<Row> rows;
   TrainConfig compared = config.resolved();
   for (const config::Option& option : config::train_options(compared)) {
     if (option.agreement == config::Agreement::kNothing) continue;
     rows.push_back({option.flag, shown(option)});
   }
-  rows.push_back({"--data-path", corpus.description(),
+  rows.push_back({"--data-path", data,
                   "give all ranks the same, and leave out files that are written to as they start, "
                   "with --data-exclude"});
   return rows;
@@ -59,9 +59,9 @@ std::vector<std::string> first_values(const std::vector<Row>& rows,
 
 }  // namespace
 
-base::Status check_agreement(const TrainConfig& config, const data::TextCorpus& corpus,
+base::Status check_agreement(const TrainConfig& config, const std::string& data,
                              const comm::ProcessGroup& world) {
-  const std::vector<Row> rows = rows_of(config, corpus);
+  const std::vector<Row> rows = rows_of(config, data);
   const std::vector<std::string> first = first_values(rows, world);
   const auto other = std::ranges::mismatch(rows, first, {}, &Row::value).in1;
   const auto options = at::device(at::kCPU).dtype(at::kLong);

@@ -1,17 +1,18 @@
 #pragma once
 
+#include <string>
+
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/config/train_config.h"
-#include "tensor_tracer/data/text_corpus.h"
 
 namespace tt::cli {
 
 /// Checks that all ranks have the same options and the same text. Ranks that differ would train a
-/// model that no command line describes, or wait for each other forever. For the text, compares the
-/// size, the number of files, and samples. The error names the flag, both values and the rank, and
-/// is the same on all ranks. Collective over `world`.
-base::Status check_agreement(const config::TrainConfig& config, const data::TextCorpus& corpus,
+/// model that no command line describes, or wait for each other forever. `data`: the description of
+/// the data, which has its size, its number of files, and a hash of samples. The error names the
+/// flag, both values and the rank, and is the same on all ranks. Collective over `world`.
+base::Status check_agreement(const config::TrainConfig& config, const std::string& data,
                              const comm::ProcessGroup& world);
 
 /// Checks that every rank sees the same folder of --save. Rank 0 has made the folder. An empty name

@@ -14,6 +14,11 @@ int run_points(int argc, const char* const* argv);
 /// fit.
 int run_check(int argc, const char* const* argv);
 
+/// `inspect`: prints the facts of a model or a checkpoint.
+int run_inspect(int argc, const char* const* argv);
+/// `convert`: writes a model or a checkpoint in another form.
+int run_convert(int argc, const char* const* argv);
+
 /// `supervise`: runs a training command from its newest checkpoint, and repeats it if it fails.
 /// SIGINT, SIGTERM and SIGUSR1 ask the run to save and end; a second SIGINT or SIGTERM ends it at
 /// once. Returns the exit code of the last run.

@@ -12,6 +12,8 @@ constexpr int kExitUsage = 2;
 /// again. Megatron-LM's codes of its rerun state machine.
 constexpr int kExitTransient = 16;
 constexpr int kExitPersistent = 17;
+/// A rank did not arrive at a collective in time.
+constexpr int kExitWatchdog = 18;
 /// Plus the number of the signal that ended the process.
 constexpr int kExitSignal = 128;
 

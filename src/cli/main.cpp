@@ -22,6 +22,8 @@ constexpr std::string_view kUsage =
   tensor-tracer supervise …  repeat a training command from its newest checkpoint if it fails
   tensor-tracer points …     list the trace points of a run with the same options
   tensor-tracer check …      check whether intervention programs fit a run
+  tensor-tracer inspect …    show what a model, a checkpoint or a .safetensors file holds
+  tensor-tracer convert …    write a checkpoint or a model in another form
   tensor-tracer hub …        run only the server of the page (the program tensor-tracer-hub)
   tensor-tracer replay …     show a recording on the page
   tensor-tracer runs …       list recorded runs; remove or protect runs
@@ -88,6 +90,8 @@ Command find_command(std::string_view name) {
   if (name == "generate") return tt::cli::run_generate;
   if (name == "points") return tt::cli::run_points;
   if (name == "supervise") return tt::cli::run_supervise;
+  if (name == "inspect") return tt::cli::run_inspect;
+  if (name == "convert") return tt::cli::run_convert;
   return name == "check" ? tt::cli::run_check : nullptr;
 }
 

@@ -7,6 +7,7 @@
 
 #include "src/cli/exit_code.h"
 #include "tensor_tracer/base/nearest.h"
+#include "tensor_tracer/base/printable.h"
 
 namespace tt::cli {
 namespace {
@@ -77,6 +78,11 @@ base::Result<std::string> parse(CLI::App& app, int argc, const char* const* argv
 int fail(const base::Error& error) {
   std::fprintf(stderr, "tensor-tracer: %s\n", to_string(error).c_str());
   return kExitUsage;
+}
+
+int report(const base::Error& error) {
+  std::fprintf(stderr, "tensor-tracer: %s\n", base::printable(to_string(error)).c_str());
+  return exit_code(error);
 }
 
 nlohmann::json given_options(const CLI::App& app) {

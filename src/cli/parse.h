@@ -15,6 +15,9 @@ base::Result<std::string> parse(CLI::App& app, int argc, const char* const* argv
 
 /// Prints the error in a command's options and returns the exit code.
 int fail(const base::Error& error);
+/// Prints an error of a command and returns the exit code of its kind. A text from outside may be
+/// in it.
+int report(const base::Error& error);
 
 /// The options that were given, in a file or as flags, by their names without dashes. A value is a
 /// text, or a list of texts if the option was given several values.

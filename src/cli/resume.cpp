@@ -80,17 +80,17 @@ base::Status compare_tokenizer(const RunTokenizer& tokenizer, const json& saved)
 }
 
 base::Status compare(const TrainConfig& config, const mesh::MeshShape& shape,
-                     const data::TextCorpus& corpus, const RunTokenizer& tokenizer,
+                     const std::string& data, const RunTokenizer& tokenizer,
                      const ResumePoint& point) {
   const json& facts = point.manifest.facts;
   auto status = compare_fixed(config, shape, protocol::member(facts, "fixed"));
   if (status) status = compare_tokenizer(tokenizer, protocol::member(facts, "tokenizer"));
   if (!status) return status;
-  const std::string data = protocol::text_of(facts, "data");
-  if (data != corpus.description()) {
-    return base::invalid_argument(
-        "--data-path", "has " + corpus.description() + ", and the checkpoint was made with " + data,
-        "give the same text");
+  const std::string before = protocol::text_of(facts, "data");
+  if (before != data) {
+    return base::invalid_argument("--data-path",
+                                  "has " + data + ", and the checkpoint was made with " + before,
+                                  "give the same text");
   }
   const bool writes_models =
       !config.checkpoint.save_hf.empty() || !config.checkpoint.save_adapter.empty();
@@ -208,11 +208,11 @@ json ResumePoint::parent() const {
 }
 
 base::Result<ResumePoint> find_resume_point(const TrainConfig& config, const mesh::MeshShape& shape,
-                                            const data::TextCorpus& corpus,
+                                            const std::string& data,
                                             const RunTokenizer& tokenizer) {
   auto point = find_undamaged(config.checkpoint.load);
   if (!point) return point;
-  if (auto status = compare(config, shape, corpus, tokenizer, point.value()); !status)
+  if (auto status = compare(config, shape, data, tokenizer, point.value()); !status)
     return status.error();
   note_changes(config, point.value());
   note_saved_values(point.value());
@@ -264,11 +264,11 @@ base::Result<SharedStore> open_state(ResumePoint& point, const comm::ProcessGrou
 }
 
 json checkpoint_facts(const TrainConfig& config, const mesh::MeshShape& shape,
-                      const data::TextCorpus& corpus, const json& run, const TracingSetup& tracing,
+                      const std::string& data, const json& run, const TracingSetup& tracing,
                       const InterventionSetup& intervention, const ResumePoint* resumed) {
   json facts = {{"fixed", config::fixed_values(config, shape.data)},
                 {"free", free_values(config)},
-                {"data", corpus.description()}};
+                {"data", data}};
   for (const char* key : {"mesh", "model", "tokenizer", "configuration", "parent"})
     if (run.contains(key)) facts[key] = run[key];
   if (facts.contains("tokenizer")) facts["tokenizer"].erase("texts");

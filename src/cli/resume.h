@@ -16,7 +16,6 @@
 #include "tensor_tracer/comm/launcher.h"
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/config/train_config.h"
-#include "tensor_tracer/data/text_corpus.h"
 #include "tensor_tracer/mesh/mesh.h"
 
 namespace tt::cli {
@@ -39,8 +38,7 @@ struct ResumePoint {
 /// the first option in which the run must not differ and differs, with both values; or no step is
 /// left. Other options that changed become notices. Global rank 0, before MPI starts.
 base::Result<ResumePoint> find_resume_point(const config::TrainConfig& config,
-                                            const mesh::MeshShape& shape,
-                                            const data::TextCorpus& corpus,
+                                            const mesh::MeshShape& shape, const std::string& data,
                                             const RunTokenizer& tokenizer);
 
 /// Makes the folder of --save and locks it, because two runs that save in one folder would remove
@@ -66,7 +64,7 @@ std::string resume_command(const std::vector<std::string>& arguments, const comm
 /// The facts that a run's checkpoints hold: docs/checkpoints.md. `run`: the facts of the run.
 /// `resumed`: null, or the checkpoint whose plan stays until the run has one. Global rank 0.
 nlohmann::json checkpoint_facts(const config::TrainConfig& config, const mesh::MeshShape& shape,
-                                const data::TextCorpus& corpus, const nlohmann::json& run,
+                                const std::string& data, const nlohmann::json& run,
                                 const TracingSetup& tracing, const InterventionSetup& intervention,
                                 const ResumePoint* resumed);
 

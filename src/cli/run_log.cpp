@@ -17,13 +17,7 @@ namespace tt::cli {
 namespace {
 
 constexpr int kBarWidth = 24;
-
-std::string with_commas(std::int64_t number) {
-  std::string text = std::to_string(number);
-  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3)
-    text.insert(static_cast<std::size_t>(at), ",");
-  return text;
-}
+constexpr std::size_t kRecentLines = 1000;
 
 // "4:05" or "1:04:05".
 std::string duration(double seconds) {
@@ -56,23 +50,23 @@ RunLog::RunLog(const config::TrainConfig& config, const comm::Launch& launch)
 
 void RunLog::say(const std::string& line) const {
   if (!is_first_) return;
+  keep(line);
   std::FILE* out = config_.log_format == "json" ? stderr : stdout;
   fmt::print(out, "{}\n", line);
   std::fflush(out);
 }
 
-void RunLog::corpus(const data::TextCorpus& corpus, const data::TokenSource& tokens,
-                    double unigram_entropy) {
-  const bool has_bytes = dynamic_cast<const data::ByteTokens*>(&tokens) != nullptr;
-  const std::string count = has_bytes ? "" : ", " + with_commas(tokens.size()) + " tokens";
-  say(fmt::format("data   {} bytes in {} files{}; unigram entropy {:.4f} nats per {}",
-                  with_commas(corpus.size()), with_commas(corpus.num_files()), count,
-                  unigram_entropy, has_bytes ? "byte" : "token"));
+void RunLog::data(const RunData& data) {
+  std::string text;
+  for (const std::string& line : data.lines()) text += (text.empty() ? "" : "\n       ") + line;
+  say(fmt::format("data   {}; unigram entropy {:.4f} nats per {}", text, data.unigram_entropy(),
+                  data.has_bytes() ? "byte" : "token"));
+  for (const std::string& one : data.notices()) notice(one);
 }
 
 void RunLog::model(std::int64_t num_parameters, const mesh::MeshShape& shape,
                    const comm::Launch& launch) {
-  say(fmt::format("model  {} parameters, {} layers of {}; {}", with_commas(num_parameters),
+  say(fmt::format("model  {} parameters, {} layers of {}; {}", base::with_commas(num_parameters),
                   config_.model.num_layers, config_.model.hidden_size,
                   config_.bf16 ? "bf16" : config_.params_dtype));
   if (config_.bf16 && !multiplies_bf16_fast()) {
@@ -159,11 +153,13 @@ void RunLog::step(const train::StepReport& report) {
   mean_step_ms_ =
       mean_step_ms_ == 0.0 ? report.step_ms : 0.9 * mean_step_ms_ + 0.1 * report.step_ms;
   const bool as_json = config_.log_format == "json";
+  const std::string text = as_json ? protocol::encode_json(to_json(report)) : line(report);
+  keep(text);
   if (!as_json && config_.progress_bar.value_or(on_terminal_))
     move_bar(report);
   else if (report.valid_loss || report.step == config_.train_iters ||
            report.step % config_.log_interval == 0)
-    fmt::print("{}\n", as_json ? protocol::encode_json(to_json(report)) : line(report));
+    fmt::print("{}\n", text);
   std::fflush(stdout);
 }
 
@@ -204,6 +200,19 @@ void RunLog::end_at_once(const std::string& recording) const {
 std::int64_t RunLog::last_step() const {
   const std::lock_guard lock(mutex_);
   return last_ ? last_->step : first_step_;
+}
+
+std::string RunLog::recent() const {
+  const std::lock_guard lock(mutex_);
+  std::string text;
+  for (const std::string& line : recent_) text += line + "\n";
+  return text;
+}
+
+void RunLog::keep(const std::string& line) const {
+  const std::lock_guard lock(mutex_);
+  recent_.push_back(line);
+  if (recent_.size() > kRecentLines) recent_.pop_front();
 }
 
 void RunLog::finish() {

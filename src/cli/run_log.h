@@ -2,14 +2,15 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <string>
 
+#include "src/cli/run_data.h"
 #include "tensor_tracer/checkpoint/checkpoint_writer.h"
 #include "tensor_tracer/comm/launcher.h"
 #include "tensor_tracer/config/train_config.h"
-#include "tensor_tracer/data/text_corpus.h"
 #include "tensor_tracer/link/hub_process.h"
 #include "tensor_tracer/mesh/mesh.h"
 #include "tensor_tracer/train/trainer.h"
@@ -23,8 +24,7 @@ class RunLog {
  public:
   /// Prints on global rank 0 only.
   RunLog(const config::TrainConfig& config, const comm::Launch& launch);
-  void corpus(const data::TextCorpus& corpus, const data::TokenSource& tokens,
-              double unigram_entropy);
+  void data(const RunData& data);
   void model(std::int64_t num_parameters, const mesh::MeshShape& shape, const comm::Launch& launch);
   void hub(const link::HubInfo& hub);
   /// `path`: the file of the recording; empty if the run is not recorded.
@@ -46,6 +46,11 @@ class RunLog {
   void end_at_once(const std::string& recording) const;
   /// The last completed step, also of the run before; 0: none. Thread: any.
   std::int64_t last_step() const;
+  /// The last 1,000 lines of the run, each with its line feed: also lines of steps that were not
+  /// printed. Thread: any.
+  std::string recent() const;
+  /// Keeps a line for recent() that somebody else prints. Thread: any.
+  void keep(const std::string& line) const;
   /// Ends the moving line.
   void finish();
   /// The cost of tracing, printed when the run is over.
@@ -63,10 +68,11 @@ class RunLog {
   const bool on_terminal_;  // and no launcher, under which isatty is meaningless
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   mutable std::mutex mutex_;
-  std::optional<train::StepReport> last_;  // guarded by mutex_
-  std::optional<double> valid_loss_;       // guarded by mutex_
-  std::int64_t first_step_ = 0;            // done by the run before
-  double mean_step_ms_ = 0.0;              // of the last ten steps or so
+  std::optional<train::StepReport> last_;   // guarded by mutex_
+  std::optional<double> valid_loss_;        // guarded by mutex_
+  mutable std::deque<std::string> recent_;  // guarded by mutex_
+  std::int64_t first_step_ = 0;             // done by the run before
+  double mean_step_ms_ = 0.0;               // of the last ten steps or so
   bool line_is_open_ = false;
 };
 

@@ -8,6 +8,7 @@
 
 #include "tensor_tracer/base/hash.h"
 #include "tensor_tracer/base/private_file.h"
+#include "tensor_tracer/base/sha256.h"
 #include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/protocol/message.h"
 
@@ -115,6 +116,7 @@ base::Result<RunTokenizer> read_tokenizer(config::TrainConfig& config, const jso
   tokenizer.hash = fmt::format(
       "{:016x}", base::mix(base::hash_of(text.value()),
                            static_cast<std::uint64_t>(tokenizer.end_of_text.value_or(-1))));
+  tokenizer.sha256 = base::sha256_of(text.value());
   tokenizer.texts = texts_of(read.value());
   tokenizer.file = std::make_shared<const tokenize::Tokenizer>(std::move(read).value());
   return tokenizer;

@@ -21,6 +21,7 @@ struct RunTokenizer {
   std::shared_ptr<const tokenize::Tokenizer> file;  // null: each byte is a token
   std::optional<std::int64_t> end_of_text;          // the token after each file of the text
   std::string hash;    // of the file and of the token that ends a text; empty: bytes
+  std::string sha256;  // of the file; empty: bytes, or a rank other than 0
   std::string notice;  // empty: none
   /// The text of each id; null: not known, because they are too long for the run's facts.
   std::shared_ptr<const intervene::TokenTexts> texts = intervene::texts_of_bytes();

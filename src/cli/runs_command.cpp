@@ -9,6 +9,8 @@
 #include <optional>
 
 #include "src/cli/exit_code.h"
+#include "src/cli/parse.h"
+#include "tensor_tracer/base/printable.h"
 #include "tensor_tracer/base/size_text.h"
 #include "tensor_tracer/protocol/message.h"
 #include "tensor_tracer/record/run_catalog.h"
@@ -16,6 +18,7 @@
 namespace tt::cli {
 namespace {
 
+using base::printable;
 using nlohmann::json;
 using record::CatalogRun;
 
@@ -33,13 +36,6 @@ json to_json(const CatalogRun& run) {
           {"run_dir", run.run_dir}};
 }
 
-// A name comes from outside: control characters do not reach the terminal.
-std::string printable(std::string text) {
-  std::ranges::replace_if(
-      text, [](unsigned char letter) { return letter < ' ' || letter == 0x7f; }, '?');
-  return text;
-}
-
 void print(const CatalogRun& run, std::size_t name_width) {
   const std::string steps = run.train_iters > 0 ? fmt::format("{}/{}", run.step, run.train_iters)
                                                 : std::to_string(run.step);
@@ -48,11 +44,6 @@ void print(const CatalogRun& run, std::size_t name_width) {
   fmt::print("{:16}  {:{}}  {:8}  {:>15}  {:>8}  {:>8}  {:4}  {}{}\n", run.id, printable(run.name),
              name_width, run.state, steps, loss, base::size_text(run.bytes),
              run.is_kept ? "kept" : "", run.start_time, elsewhere);
-}
-
-int fail(const base::Error& error) {
-  fmt::print(stderr, "tensor-tracer: {}\n", base::to_string(error));
-  return exit_code(error);
 }
 
 }  // namespace
@@ -73,10 +64,10 @@ RunsCommand::RunsCommand(CLI::App& app)
 
 int RunsCommand::run() const {
   if (!std::filesystem::is_directory(folder_)) {
-    return fail({.code = "usage",
-                 .message = "there is no such folder",
-                 .where = folder_,
-                 .remedy = "go to the folder in which the runs were started, or add --runs-dir"});
+    return report({.code = "usage",
+                   .message = "there is no such folder",
+                   .where = folder_,
+                   .remedy = "go to the folder in which the runs were started, or add --runs-dir"});
   }
   if (remove_->parsed()) return remove();
   return keep_->parsed() ? keep() : list();
@@ -108,7 +99,7 @@ int RunsCommand::remove() const {
     const auto run = record::find_run(folder_, id);
     const base::Status done =
         run.ok() ? record::remove_run(run.value(), also_kept_) : base::Status(run.error());
-    if (!done.ok()) return fail(done.error());
+    if (!done.ok()) return report(done.error());
     fmt::print("removed {} ({}), {}\n", run.value().id, printable(run.value().name),
                base::size_text(run.value().bytes));
   }
@@ -119,7 +110,7 @@ int RunsCommand::keep() const {
   for (const std::string& id : ids_) {
     const auto run = record::find_run(folder_, id);
     const base::Status done = run.ok() ? record::keep_run(run.value()) : base::Status(run.error());
-    if (!done.ok()) return fail(done.error());
+    if (!done.ok()) return report(done.error());
     fmt::print("kept {} ({})\n", run.value().id, printable(run.value().name));
   }
   return kExitDone;

@@ -1,12 +1,10 @@
 #include "src/cli/saved_models.h"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
+#include "src/cli/output_folder.h"
 #include "src/cli/run_tokenizer.h"
 #include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/hf/adapter.h"
@@ -26,20 +24,6 @@ struct Output {
   std::string before;  // as the former run of a resumed run wrote it; empty: none
 };
 
-fs::path whole(const std::string& path) {
-  std::error_code error;
-  const fs::path named = fs::weakly_canonical(fs::absolute(path), error);
-  return named.has_filename() ? named : named.parent_path();
-}
-
-// True if `path` is the folder or lies in it.
-bool holds(const std::string& folder, const std::string& path) {
-  if (path.empty()) return false;
-  const fs::path first = whole(folder), second = whole(path);
-  return std::mismatch(first.begin(), first.end(), second.begin(), second.end()).first ==
-         first.end();
-}
-
 // The folder is removed if it is replaced, so nothing else may be in it.
 base::Status check_output(const Output& output, const config::TrainConfig& config) {
   if (output.path.empty()) return {};
@@ -58,11 +42,7 @@ base::Status check_output(const Output& output, const config::TrainConfig& confi
   if (!is_new && output.before != output.path)
     return base::invalid_argument(output.flag, "\"" + output.path + "\" is not empty",
                                   "give a new folder");
-  const fs::path parent = whole(output.path).parent_path();
-  fs::create_directories(parent, error);
-  if (::access(parent.c_str(), W_OK) == 0) return {};
-  return base::invalid_argument(output.flag, "\"" + parent.string() + "\" cannot be written",
-                                "give another folder");
+  return prepare_parent(output.flag, output.path);
 }
 
 }  // namespace

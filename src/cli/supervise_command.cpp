@@ -61,9 +61,15 @@ Words without(const Words& words, const std::string& flag) {
   return rest;
 }
 
-// The command that goes on from the newest checkpoint, if there is one.
-Words resumed(const Words& words, const std::string& folder) {
-  if (checkpoint::find_checkpoints(folder).empty()) return words;
+// Empty if the folder has no checkpoint.
+std::string newest_checkpoint(const std::string& folder) {
+  const std::vector<std::string> found = checkpoint::find_checkpoints(folder);
+  return found.empty() ? "" : found.front();
+}
+
+// The command that goes on from a checkpoint, if there is one.
+Words resumed(const Words& words, const std::string& folder, const std::string& newest) {
+  if (newest.empty()) return words;
   Words command = without(words, "--load");
   command.insert(command.end(), {"--load", folder});
   return command;
@@ -130,7 +136,8 @@ int supervise(const Words& words, const std::string& folder, std::int64_t max_re
   const int request = words.front().ends_with("torchrun") ? SIGTERM : SIGUSR1;
   int pause = kFirstPause;
   for (std::int64_t restart = 0;; ++restart) {
-    const auto child = start(resumed(words, folder));
+    const std::string newest = newest_checkpoint(folder);
+    const auto child = start(resumed(words, folder, newest));
     if (!child) return fail(child.error());
     const Ending ending = watch(child.value(), request);
     if (ending.code == kExitDone || ending.was_told_to_stop) return ending.code;
@@ -145,6 +152,7 @@ int supervise(const Words& words, const std::string& folder, std::int64_t max_re
                  ending.code, restart);
       return ending.code;
     }
+    if (newest_checkpoint(folder) != newest) pause = kFirstPause;
     fmt::print(stderr, "supervise: the run ended with code {}; restart {} of {} in {} s\n",
                ending.code, restart + 1, max_restarts, pause);
     if (pause_for(pause)) return ending.code;

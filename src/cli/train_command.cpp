@@ -19,10 +19,12 @@
 #include "src/cli/parse.h"
 #include "src/cli/rank_setup.h"
 #include "src/cli/resume.h"
+#include "src/cli/run_data.h"
 #include "src/cli/run_excess.h"
 #include "src/cli/run_inputs.h"
 #include "src/cli/run_log.h"
 #include "src/cli/run_tokenizer.h"
+#include "src/cli/run_watch.h"
 #include "src/cli/saved_models.h"
 #include "src/cli/stop_signals.h"
 #include "tensor_tracer/base/overloaded.h"
@@ -55,9 +57,8 @@ struct TrainSetup {
   config::TrainConfig config;
   comm::Launch launch;
   mesh::MeshShape shape;
-  data::TextCorpus corpus;
+  RunData data;
   RunTokenizer tokenizer = {};
-  std::unique_ptr<const data::TokenSource> tokens = {};  // of the corpus
   RunInputs inputs = {};
   nlohmann::json given = {};                // options as the user wrote them
   std::string excess = {};                  // a hint if all runs together are large
@@ -70,28 +71,6 @@ struct TrainSetup {
   SavedModels saves = {};                                     // at the end
 };
 
-// The order of the sequences is held in memory, 16 bytes for each sequence.
-constexpr std::int64_t kMaxSequences = std::int64_t{1} << 27;
-
-base::Status check_data_size(const config::TrainConfig& config, const data::TokenSource& tokens) {
-  const std::int64_t sequences = tokens.size() / config.model.seq_length;
-  if (sequences > kMaxSequences) {
-    return base::Error{
-        "invalid_argument",
-        fmt::format("{} tokens make {} sequences of {} tokens, more than {}", tokens.size(),
-                    sequences, config.model.seq_length, kMaxSequences),
-        "--data-path", "give less text or a larger --seq-length"};
-  }
-  const data::SampleOrder order(tokens.size(), config.model.seq_length,
-                                config::parse_split(config.data.split).value().second, 0);
-  if (order.num_train() > 0 && order.num_valid() > 0) return {};
-  return base::Error{
-      "invalid_argument",
-      fmt::format("{} tokens make {} training and {} validation sequences of {} tokens",
-                  tokens.size(), order.num_train(), order.num_valid(), config.model.seq_length),
-      "--data-path", "give more text, a smaller --seq-length or another --split"};
-}
-
 // Ranks other than 0 get the model of --hf-model from rank 0, which has checked it.
 base::Result<mesh::MeshShape> check_config(const config::TrainConfig& config,
                                            const comm::Launch& launch) {
@@ -103,9 +82,9 @@ base::Result<mesh::MeshShape> check_config(const config::TrainConfig& config,
 base::Result<TrainSetup> prepare(config::TrainConfig config, const comm::Launch& launch) {
   auto shape = check_config(config, launch);
   if (!shape) return shape.error();
-  auto corpus = data::TextCorpus::open(config.data.data_path, config.data.data_exclude);
-  if (!corpus) return corpus.error();
-  return TrainSetup{std::move(config), launch, shape.value(), std::move(corpus).value()};
+  auto data = RunData::open(config.data);
+  if (!data) return data.error();
+  return TrainSetup{std::move(config), launch, shape.value(), std::move(data).value()};
 }
 
 // The model and the tokenizer, which rank 0 reads for all.
@@ -204,7 +183,7 @@ void add_checkpoints(TrainSetup& run, const nlohmann::json& facts, control::HubS
   parts.save_hf = run.saves.model;
   parts.save_adapters = run.saves.adapters;
   parts.checkpoint_facts =
-      checkpoint_facts(run.config, run.shape, run.corpus, facts, run.inputs.tracing,
+      checkpoint_facts(run.config, run.shape, run.data.description(), facts, run.inputs.tracing,
                        run.inputs.intervention, run.resumed ? &*run.resumed : nullptr);
   parts.on_saved = [hub, &log](const auto& saved) { report_saved(saved, hub, log); };
 }
@@ -220,7 +199,7 @@ void report_end(control::HubSession* hub, RunLog& log) {
 train::TrainerParts parts_of(const TrainSetup& run, const comm::World& world) {
   train::TrainerParts parts;
   parts.groups = train::make_groups(world.group(), run.shape);
-  parts.tokens = run.tokens.get();
+  parts.blend = &run.data.blend();
   parts.tokenize = run.tokenizer.for_prompts();
   parts.plan = run.inputs.tracing.plan;
   parts.plan_context = run.inputs.tracing.context;
@@ -229,15 +208,15 @@ train::TrainerParts parts_of(const TrainSetup& run, const comm::World& world) {
 }
 
 void train(TrainSetup& run, const comm::World& world, control::HubSession* hub, RunLog& log,
-           StopSignals& signals) {
+           StopSignals& signals, RunWatch& watch) {
   const bool is_first = world.group().rank() == 0;
   double entropy = 0.0;
   train::TrainerParts parts = parts_of(run, world);
   if (is_first) {
     parts.on_step = [&log](const train::StepReport& report) { log.step(report); };
     parts.is_told_to_stop = [&signals] { return signals.received() != 0; };
-    entropy = run.tokens->unigram_entropy();
-    log.corpus(run.corpus, *run.tokens, entropy);
+    entropy = run.data.unigram_entropy();
+    log.data(run.data);
     log.model(model::num_parameters(run.config.model), run.shape, run.launch);
   }
   const std::int64_t first_step = run.resumed ? run.resumed->manifest.step + 1 : 1;
@@ -259,6 +238,7 @@ void train(TrainSetup& run, const comm::World& world, control::HubSession* hub, 
     send_notice(run.inputs.tracing.notice, *parts.sink, log);
     if (!run.excess.empty()) log.notice(run.excess);
   }
+  watch.tell_page();
   if (is_first) signals.on_end([hub, &log] { report_end(hub, log); });
   train::Trainer trainer(run.config, std::move(parts));
   trainer.run();
@@ -275,22 +255,6 @@ base::Status open_weights(TrainSetup& run, const comm::ProcessGroup& world) {
   return {};
 }
 
-// Rank 0 has the ids of the text. Collective.
-void share_tokens(TrainSetup& run, const comm::ProcessGroup& world) {
-  if (run.tokenizer.hash.empty()) {
-    run.tokens = std::make_unique<data::ByteTokens>(run.corpus);
-    return;
-  }
-  const auto* const own = dynamic_cast<const data::IdTokens*>(run.tokens.get());
-  const auto options = at::device(at::kCPU);
-  at::Tensor size = at::full({1}, own != nullptr ? own->size() : 0, options.dtype(at::kLong));
-  world.broadcast(size, 0);
-  at::Tensor ids =
-      own != nullptr ? own->ids() : at::empty({size.item<std::int64_t>()}, options.dtype(at::kInt));
-  world.broadcast(ids, 0);
-  run.tokens = std::make_unique<data::IdTokens>(std::move(ids));
-}
-
 int exit_code(const std::exception& error) {
   const auto* const found = dynamic_cast<const train::NonFiniteError*>(&error);
   if (found == nullptr) return kExitFailure;
@@ -301,11 +265,12 @@ int exit_code(const std::exception& error) {
 base::Status agree(TrainSetup& run, base::Result<RunInputs> read, const comm::ProcessGroup& world) {
   share_hf_model(run.source, run.config.model, world);
   share_tokenizer(run.tokenizer, run.config, world);
-  if (auto status = check_agreement(run.config, run.corpus, world); !status) return status;
+  if (auto status = check_agreement(run.config, run.data.description(), world); !status)
+    return status;
   auto inputs = share_inputs(std::move(read), run.config, run.shape, run.tokenizer, world);
   if (!inputs) return inputs.error();
   run.inputs = std::move(inputs).value();
-  share_tokens(run, world);
+  if (auto status = run.data.share(run.config, run.tokenizer, world); !status) return status;
   share_saves(run.saves, world);
   if (auto status = check_shared_folder(run.config.checkpoint.save, world); !status) return status;
   if (run.config.checkpoint.load.empty()) return open_weights(run, world);
@@ -323,22 +288,28 @@ int train_on_mesh(TrainSetup& run, base::Result<RunInputs> read, control::HubSes
   RunLog log(run.config, run.launch);
   StopSignals signals(run.launch.uses_mpi());
   at::set_num_threads(threads_per_rank(run.config.threads, run.launch));
+  comm::CollectiveLog collectives(run.launch.rank);
   const comm::World world(run.launch);
+  world.group().record_into(collectives);
   base::set_rank_label(mesh::describe(run.shape, run.launch.rank));
   if (const auto agreed = agree(run, std::move(read), world.group()); !agreed) {
     if (hub != nullptr) hub->finish();
     if (run.launch.rank == 0) fmt::print(stderr, "tensor-tracer: {}\n", to_string(agreed.error()));
     return kExitUsage;
   }
+  RunWatch watch({run.config, run.launch, run.shape, run.given, log}, world.group(), collectives,
+                 hub);
   try {
-    train(run, world, hub, log, signals);
+    train(run, world, hub, log, signals, watch);
     if (hub != nullptr) hub->finish();
     return signals.exit_code();
   } catch (const std::exception& error) {
     log.finish();
-    fmt::print(stderr, "tensor-tracer: {}: {}\n", mesh::describe(run.shape, run.launch.rank),
-               error.what());
-    if (hub != nullptr) hub->finish();
+    const std::string line =
+        fmt::format("{}: {}", mesh::describe(run.shape, run.launch.rank), error.what());
+    fmt::print(stderr, "tensor-tracer: {}\n", line);
+    log.keep(line);
+    watch.fail(error.what());
     if (run.launch.is_launched()) world.abort(exit_code(error));
     return exit_code(error);
   }
@@ -377,26 +348,13 @@ std::optional<control::HubSession> start_hub(const config::TrainConfig& config,
   return std::nullopt;
 }
 
-// On rank 0. Other ranks get the ids of a tokenizer from it.
-base::Status make_tokens(TrainSetup& run) {
-  const RunTokenizer& tokenizer = run.tokenizer;
-  if (tokenizer.file == nullptr) {
-    run.tokens = std::make_unique<data::ByteTokens>(run.corpus);
-  } else {
-    auto ids = data::tokenize(run.corpus, *tokenizer.file, tokenizer.end_of_text);
-    if (!ids) return ids.error();
-    run.tokens = std::make_unique<data::IdTokens>(std::move(ids).value());
-  }
-  return check_data_size(run.config, *run.tokens);
-}
-
 // The inputs that only rank 0 reads. A resumed run has the name of the run before.
 base::Result<RunInputs> read_first(TrainSetup& run) {
   const config::CheckpointConfig& checkpoint = run.config.checkpoint;
   if (auto status = model::check_frozen(run.config.model); !status) return status.error();
-  if (auto status = make_tokens(run); !status) return status.error();
+  if (auto status = run.data.read(run.config, run.tokenizer); !status) return status.error();
   if (!checkpoint.load.empty()) {
-    auto found = find_resume_point(run.config, run.shape, run.corpus, run.tokenizer);
+    auto found = find_resume_point(run.config, run.shape, run.data.description(), run.tokenizer);
     if (!found) return found.error();
     run.resumed = std::move(found).value();
     if (run.config.run_name.empty()) run.config.run_name = run.resumed->parent().value("name", "");

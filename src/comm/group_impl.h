@@ -50,9 +50,22 @@ class GroupImpl {
   virtual std::unique_ptr<WorkImpl> broadcast_bytes(const at::Tensor& bytes, int root) = 0;
 
   Sequence& sequence() { return sequence_; }
+  /// Null: operations are not recorded.
+  CollectiveLog* log() const { return log_; }
+  /// The group's index in the log.
+  std::size_t log_index() const { return log_index_; }
+  void record_into(CollectiveLog& log, std::size_t index) {
+    log_ = &log;
+    log_index_ = index;
+  }
+  /// The number of splits before, the same on all ranks.
+  int count_split() { return splits_++; }
 
  private:
   Sequence sequence_;
+  CollectiveLog* log_ = nullptr;
+  std::size_t log_index_ = 0;
+  int splits_ = 0;
 };
 
 /// Copies the elements of `input` into `output`, which has the same number of elements, unless both

@@ -9,6 +9,7 @@
 
 #include "src/comm/group_impl.h"
 #include "src/comm/local/single_group.h"
+#include "src/comm/operation.h"
 #include "src/comm/reduce.h"
 #include "tensor_tracer/base/check.h"
 
@@ -16,6 +17,7 @@ namespace tt::comm {
 namespace {
 
 using detail::GroupImpl;
+using detail::Operation;
 
 constexpr int kBytes = -1;  // replaces the dtype if an operation only moves bytes
 
@@ -77,6 +79,18 @@ std::int64_t sum_of(std::span<const std::size_t> counts) {
   return static_cast<std::int64_t>(std::reduce(counts.begin(), counts.end()));
 }
 
+// A group of one rank waits for nobody.
+void record_part(GroupImpl& whole, GroupImpl& part, const std::string& name) {
+  const std::string path = whole.log()->groups()[whole.log_index()].path + "/" + name + "." +
+                           std::to_string(whole.count_split());
+  if (part.size() == 1) return;
+  std::vector<int> ranks(static_cast<std::size_t>(part.size()));
+  const int own = whole.log()->rank();
+  at::Tensor all = host_bytes(std::as_bytes(std::span(ranks)));
+  part.all_gather(host_bytes(std::as_bytes(std::span(&own, 1))), all);
+  part.record_into(*whole.log(), whole.log()->add_group({name, path, std::move(ranks)}));
+}
+
 at::Tensor part_of(const at::Tensor& bytes, std::size_t begin, std::size_t count) {
   return bytes.narrow(0, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(count));
 }
@@ -106,17 +120,28 @@ int ProcessGroup::size() const { return impl_->size(); }
 std::string_view ProcessGroup::backend() const { return impl_->backend(); }
 bool ProcessGroup::supports(at::Device device) const { return impl_->supports(device); }
 
-ProcessGroup ProcessGroup::split(int color, int key) const {
+ProcessGroup ProcessGroup::split(int color, int key, const std::string& name) const {
   TT_CHECK(color >= 0, "color " + std::to_string(color) + " must be 0 or more");
-  impl_->sequence().record("split", 0, kBytes);
-  return ProcessGroup(impl_->split(color, key));
+  const Operation operation(*impl_, {"split", 0, kBytes});
+  ProcessGroup part(impl_->split(color, key));
+  if (impl_->log() != nullptr) record_part(*impl_, *part.impl_, name);
+  return part;
 }
+
+void ProcessGroup::record_into(CollectiveLog& log) const {
+  if (size() == 1) return;
+  std::vector<int> ranks(static_cast<std::size_t>(size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  impl_->record_into(log, log.add_group({"world", "world", std::move(ranks)}));
+}
+
+CollectiveLog* ProcessGroup::log() const { return impl_->log(); }
 
 void ProcessGroup::all_reduce(at::Tensor& tensor, ReduceOp op) const {
   prepare_output(*impl_, tensor);
   check_reducible(tensor);
-  impl_->sequence().record(op == ReduceOp::kSum ? "all_reduce sum" : "all_reduce max",
-                           tensor.nbytes(), dtype_of(tensor));
+  const Operation operation(*impl_, {op == ReduceOp::kSum ? "all_reduce sum" : "all_reduce max",
+                                     tensor.nbytes(), dtype_of(tensor)});
   if (tensor.numel() == 0) return;
   impl_->all_reduce(tensor, op);
 }
@@ -125,7 +150,7 @@ void ProcessGroup::all_gather(const at::Tensor& input, at::Tensor& output) const
   check_input(*impl_, input);
   prepare_output(*impl_, output);
   check_parts(input, output, size());
-  impl_->sequence().record("all_gather", input.nbytes(), dtype_of(input));
+  const Operation operation(*impl_, {"all_gather", input.nbytes(), dtype_of(input)});
   if (input.numel() == 0) return;
   const auto dense = input.expect_contiguous();
   const std::byte* own_part = begin_of(output) + rank() * input.nbytes();
@@ -142,7 +167,7 @@ void ProcessGroup::gather(const at::Tensor& input, at::Tensor& output, int root)
     prepare_output(*impl_, output);
     check_parts(input, output, size());
   }
-  impl_->sequence().record("gather", input.nbytes(), dtype_of(input));
+  const Operation operation(*impl_, {"gather", input.nbytes(), dtype_of(input)});
   if (input.numel() == 0) return;
   const auto dense = input.expect_contiguous();
   TT_CHECK(!receives || !overlap(*dense, output), "input and output overlap");
@@ -154,8 +179,9 @@ void ProcessGroup::reduce_scatter(const at::Tensor& input, at::Tensor& output, R
   prepare_output(*impl_, output);
   check_parts(output, input, size());
   check_reducible(input);
-  impl_->sequence().record(op == ReduceOp::kSum ? "reduce_scatter sum" : "reduce_scatter max",
-                           output.nbytes(), dtype_of(output));
+  const Operation operation(
+      *impl_, {op == ReduceOp::kSum ? "reduce_scatter sum" : "reduce_scatter max", output.nbytes(),
+               dtype_of(output)});
   if (output.numel() == 0) return;
   const auto dense = input.expect_contiguous();
   // If the output lies inside the input, writing it would overwrite data that other ranks still
@@ -168,7 +194,7 @@ void ProcessGroup::reduce_scatter(const at::Tensor& input, at::Tensor& output, R
 void ProcessGroup::broadcast(at::Tensor& tensor, int root) const {
   prepare_output(*impl_, tensor);
   check_rank(root, size());
-  impl_->sequence().record("broadcast", tensor.nbytes(), dtype_of(tensor));
+  const Operation operation(*impl_, {"broadcast", tensor.nbytes(), dtype_of(tensor)});
   if (tensor.numel() == 0) return;
   impl_->broadcast(tensor, root);
 }
@@ -178,6 +204,7 @@ void ProcessGroup::send(const at::Tensor& tensor, int destination, int tag) cons
   check_rank(destination, size());
   TT_CHECK(destination != rank() && tag >= 0, "to itself, or a negative tag");
   const auto dense = tensor.expect_contiguous();
+  const Operation operation(*impl_, {"send", tensor.nbytes(), dtype_of(tensor), destination});
   impl_->send(*dense, destination, tag);
 }
 
@@ -185,11 +212,12 @@ void ProcessGroup::receive(at::Tensor& tensor, int source, int tag) const {
   prepare_output(*impl_, tensor);
   check_rank(source, size());
   TT_CHECK(source != rank() && tag >= 0, "from itself, or a negative tag");
+  const Operation operation(*impl_, {"receive", tensor.nbytes(), dtype_of(tensor), source});
   impl_->receive(tensor, source, tag);
 }
 
 void ProcessGroup::barrier() const {
-  impl_->sequence().record("barrier", 0, kBytes);
+  const Operation operation(*impl_, {"barrier", 0, kBytes});
   impl_->barrier();
 }
 
@@ -208,8 +236,9 @@ Work ProcessGroup::gather_bytes(const at::Tensor& input, std::span<const std::si
     TT_CHECK_EQ(input.device(), output.device());
     TT_CHECK(!overlap(input, output), "input and output overlap");
   }
-  impl_->sequence().record("gather_bytes", total, kBytes);
-  return Work(impl_->gather_bytes(input, counts, output, root));
+  const detail::OpenCall call = detail::begin_call(*impl_, {"gather_bytes", total, kBytes});
+  const detail::Waiting posting(call);
+  return Work(impl_->gather_bytes(input, counts, output, root), call);
 }
 
 void ProcessGroup::gather_all_bytes(const at::Tensor& input, std::span<const std::size_t> counts,
@@ -243,8 +272,10 @@ Work ProcessGroup::broadcast_bytes(const at::Tensor& bytes, int root) const {
   check_rank(root, size());
   prepare_output(*impl_, bytes);
   check_bytes(bytes);
-  impl_->sequence().record("broadcast_bytes", bytes.nbytes(), kBytes);
-  return Work(impl_->broadcast_bytes(bytes, root));
+  const detail::OpenCall call =
+      detail::begin_call(*impl_, {"broadcast_bytes", bytes.nbytes(), kBytes});
+  const detail::Waiting posting(call);
+  return Work(impl_->broadcast_bytes(bytes, root), call);
 }
 
 void ProcessGroup::verify_sequence() const {

@@ -57,6 +57,11 @@ base::Status check_adapters(const ModelConfig& model) {
   return {};
 }
 
+base::Status check_data_path(const DataConfig& data) {
+  const auto parts = parse_data_path(data.data_path);
+  return parts ? base::Status() : parts.error();
+}
+
 base::Status check_vocabulary(const TrainConfig& config) {
   const bool has_bytes = config.data.tokenizer.empty() || config.data.tokenizer == "byte";
   if (!has_bytes || config.model.vocab_size >= 256) return {};
@@ -155,6 +160,7 @@ base::Status check_saves(const CheckpointConfig& checkpoint) {
 
 base::Status check_unseen_options(TrainConfig config) {
   auto status = check(train_options(config));
+  if (status) status = check_data_path(config.data);
   if (status) status = check_heads(config.model);
   if (status) status = check_positions(config.model);
   if (status) status = check_vocabulary(config);
@@ -174,6 +180,11 @@ ModelConfig ModelConfig::resolved() const {
   model.num_query_groups = query_groups();
   model.kv_channels = head_size();
   return model;
+}
+
+double TrainConfig::first_watchdog_timeout() const {
+  if (watchdog_timeout == 0) return watchdog_first_step_timeout.value_or(0);
+  return watchdog_first_step_timeout.value_or(std::max(300.0, watchdog_timeout));
 }
 
 bool TrainConfig::is_traced() const {

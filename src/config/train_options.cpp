@@ -103,6 +103,9 @@ Options fine_tuning_options(ModelConfig& model, CheckpointConfig& checkpoint) {
 }
 
 Options training_options(TrainConfig& config) {
+  // In a pause, ranks wait for a second.
+  const Check limit = number("is neither 0 nor 3 or more",
+                             [](double seconds) { return seconds == 0 || seconds >= 3; });
   return joined(
       {agreed({{"--tensor-model-parallel-size", &config.tensor_model_parallel_size,
                 "ranks that share each layer; data parallelism uses the other ranks"},
@@ -113,7 +116,10 @@ Options training_options(TrainConfig& config) {
                 "steps from one evaluation to the next; 0: never", not_negative()},
                {"--eval-iters", &config.eval_iters, "global batches per evaluation", positive()},
                {"--bf16", &config.bf16,
-                "compute in bfloat16; weights, optimizer and reductions stay float32"}}),
+                "compute in bfloat16; weights, optimizer and reductions stay float32"},
+               {"--loss-chunk-size", &config.loss_chunk_size,
+                "tokens whose logits are in memory at a time; 0: as many as have 2^24 logits",
+                not_negative()}}),
        fixed(agreed(
            {{"--global-batch-size", &config.global_batch_size,
              "sequences per step; 0: --micro-batch-size x data-parallel size", not_negative()},
@@ -125,7 +131,15 @@ Options training_options(TrainConfig& config) {
          "launcher needs it",
          one_of({"auto", "mpi", "gloo", "nccl"})},
         {"--threads", &config.threads, "CPU threads per rank; 0: allowed CPUs / ranks on the node",
-         not_negative()}}});
+         not_negative()},
+        {"--watchdog-timeout", &config.watchdog_timeout,
+         "seconds (3 or more) that a rank waits for others in a collective until the run ends with "
+         "an error that names the missing rank; 0: no limit",
+         limit},
+        {"--watchdog-first-step-timeout", &config.watchdog_first_step_timeout,
+         "the same until the first step has ended; default: 300, or --watchdog-timeout if it is "
+         "larger or 0",
+         limit}}});
 }
 
 Options optimizer_options(OptimizerConfig& optimizer) {
@@ -150,17 +164,30 @@ Options optimizer_options(OptimizerConfig& optimizer) {
 Options data_options(DataConfig& data) {
   const Check split = text("is not two whole per cents such as 95,5",
                            [](const std::string& list) { return parse_split(list).has_value(); });
-  return joined({{{"--data-path", &data.data_path, "text files or folders"},
-                  {"--data-exclude", Commas{&data.data_exclude},
-                   "names of folders to leave out, separated by commas"},
-                  {"--tokenizer",
-                   &data.tokenizer,
-                   "tokenizer.json, its folder, or byte: each byte is a token; default: that of "
-                   "--hf-model if it has one, else byte",
-                   {},
-                   Agreement::kPresence}},
-                 fixed(agreed({{"--split", &data.split,
-                                "per cent of the text for training and for validation", split}}))});
+  return joined(
+      {{{"--data-path", &data.data_path,
+         "text files or folders, .jsonl files, folders of prepared data, or Megatron's "
+         "files without .bin and .idx; with several datasets a weight before each: 0.3 A "
+         "0.7 B"},
+        {"--data-exclude", Commas{&data.data_exclude},
+         "names of folders to leave out, separated by commas"},
+        {"--tokenizer",
+         &data.tokenizer,
+         "tokenizer.json, its folder, or byte: each byte is a token; default: that of "
+         "--hf-model if it has one, else byte",
+         {},
+         Agreement::kPresence}},
+       fixed(agreed(
+           {{"--split", &data.split, "per cent of the text for training and for validation", split},
+            {"--documents", &data.documents,
+             "joined: one stream of tokens; packed: whole documents share a row, each "
+             "alone in attention and positions; padded: one document in a row; auto: "
+             "packed for .jsonl files and prepared data, else joined",
+             one_of({"auto", "joined", "packed", "padded"})},
+            {"--overlong", &data.overlong,
+             "a packed or padded document that is longer than the sequence: refuse it, or "
+             "cut its end off",
+             one_of({"refuse", "cut"})}}))});
 }
 
 Options output_options(TrainConfig& config) {

@@ -2,34 +2,99 @@
 
 #include <ATen/ATen.h>
 
-#include <vector>
+#include <algorithm>
+
+#include "tensor_tracer/base/hash.h"
 
 namespace tt::data {
+namespace {
 
-Batches::Batches(const TokenSource& tokens, SampleOrder& order, std::int64_t seq_length)
-    : tokens_(tokens), order_(order), seq_length_(seq_length) {}
+std::vector<double> weights_of(const Blend& blend) {
+  std::vector<double> weights;
+  for (const BlendPart& part : blend) weights.push_back(part.weight);
+  return weights;
+}
+
+template <typename Number>
+std::span<Number> row_of(const at::Tensor& x_BT, std::int64_t row) {
+  if (!x_BT.defined()) return {};
+  const std::int64_t length = x_BT.size(1);
+  return {x_BT.mutable_data_ptr<Number>() + row * length, static_cast<std::size_t>(length)};
+}
+
+}  // namespace
+
+Batches::Batches(const Blend& blend, std::int64_t seq_length, double valid_percent,
+                 std::uint64_t seed)
+    : blend_(blend), seq_length_(seq_length), train_(weights_of(blend)), valid_(weights_of(blend)) {
+  for (std::size_t part = 0; part < blend.size(); ++part) {
+    is_plain_ = is_plain_ && blend[part].samples->is_plain();
+    orders_.emplace_back(blend[part].samples->size(), valid_percent,
+                         part == 0 ? seed : base::mix(seed, part));
+  }
+}
 
 Batch Batches::train(std::int64_t step, std::int64_t global_batch, std::int64_t first_row,
                      std::int64_t rows) {
   return read(
-      first_row, rows,
-      [&](std::int64_t row) { return order_.train_sample((step - 1) * global_batch + row); });
+      {true, step - 1, global_batch, first_row, rows},
+      [&](std::int64_t row) {
+        const BlendOrder::Pick pick = train_.at((step - 1) * global_batch + row);
+        return Sample{blend_[pick.part].samples.get(),
+                      orders_[pick.part].train_sample(pick.number)};
+      });
 }
 
 Batch Batches::valid(std::int64_t index, std::int64_t global_batch, std::int64_t first_row,
                      std::int64_t rows) {
   return read(
-      first_row, rows,
-      [&](std::int64_t row) { return order_.valid_sample(index * global_batch + row); });
+      {false, index, global_batch, first_row, rows},
+      [&](std::int64_t row) {
+        const BlendOrder::Pick pick = valid_.at(index * global_batch + row);
+        return Sample{blend_[pick.part].samples.get(),
+                      orders_[pick.part].valid_sample(pick.number)};
+      });
 }
 
-Batch Batches::read(std::int64_t first_row, std::int64_t rows, const SampleOf& sample_of) const {
-  std::vector<at::Tensor> samples;
-  for (std::int64_t row = 0; row < rows; ++row)
-    samples.push_back(tokens_.read(sample_of(first_row + row) * seq_length_, seq_length_ + 1));
-  const at::Tensor ids = at::stack(samples);
-  return {ids.narrow(1, 0, seq_length_).contiguous(), ids.narrow(1, 1, seq_length_).contiguous(),
-          first_row};
+// Number of labels that count in the whole global batch. The same on every rank, which reads the
+// other ranks' rows for it, but only their masks.
+std::int64_t Batches::count(const Wanted& wanted, const SampleOf& sample_of) {
+  const Counted& last = last_counted_;
+  if (last.is_train == wanted.is_train && last.index == wanted.index &&
+      last.global_batch == wanted.global_batch)
+    return last.labels;
+  std::int64_t labels = 0;
+  for (std::int64_t row = 0; row < wanted.global_batch; ++row) {
+    const Sample sample = sample_of(row);
+    labels += sample.source->num_counted(sample.number);
+  }
+  last_counted_ = {wanted.is_train, wanted.index, wanted.global_batch, labels};
+  return labels;
+}
+
+Batch Batches::read(const Wanted& wanted, const SampleOf& sample_of) {
+  const auto make = [&](at::ScalarType dtype) {
+    return at::empty({wanted.rows, seq_length_}, at::device(at::kCPU).dtype(dtype));
+  };
+  Batch batch{make(at::kLong), make(at::kLong), wanted.first_row};
+  if (!is_plain_) {
+    batch.starts = make(at::kLong);
+    batch.counted = make(at::kBool);
+  }
+  for (std::int64_t row = 0; row < wanted.rows; ++row) {
+    const Sample sample = sample_of(wanted.first_row + row);
+    sample.source->read(
+        sample.number,
+        {row_of<std::int64_t>(batch.tokens, row), row_of<std::int64_t>(batch.labels, row),
+         row_of<std::int64_t>(batch.starts, row), row_of<bool>(batch.counted, row)});
+  }
+  if (is_plain_) return batch;
+  const std::int64_t counted = count(wanted, sample_of);
+  if (counted == wanted.global_batch * seq_length_) batch.counted.reset();
+  if (!batch.starts.any().item<bool>()) batch.starts.reset();
+  batch.num_counted = static_cast<double>(counted) * static_cast<double>(wanted.rows) /
+                      static_cast<double>(wanted.global_batch);
+  return batch;
 }
 
 }  // namespace tt::data

@@ -34,10 +34,8 @@ constexpr std::uint32_t kValidationStream = ~std::uint32_t{0};
 
 }  // namespace
 
-SampleOrder::SampleOrder(std::int64_t num_tokens, std::int64_t seq_length, double valid_percent,
-                         std::uint64_t seed)
+SampleOrder::SampleOrder(std::int64_t samples, double valid_percent, std::uint64_t seed)
     : seed_(seed) {
-  const std::int64_t samples = (num_tokens - 1) / seq_length;
   // A corpus with few runs is split sample by sample.
   const std::int64_t run = samples >= 100 * kRun ? kRun : 1;
   const double share = valid_percent / 100.0;

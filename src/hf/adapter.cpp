@@ -91,10 +91,13 @@ base::Status apply_adapter_config(const json& adapter, const json& config, Model
   for (const json& word : words.is_array() ? words : json::array()) {
     const auto targets =
         word.is_string() ? targets_named(config, model, word) : std::vector<std::string>();
-    if (targets.empty()) reader.refuse("target_modules", word.dump() + " is no layer of the model");
+    if (targets.empty()) reader.refuse("target_modules", shown(word) + " is no layer of the model");
     for (const std::string& target : targets) model.lora_target_modules.push_back(target);
   }
+  // Two words may name the same module.
   std::ranges::sort(model.lora_target_modules);
+  auto& targets = model.lora_target_modules;
+  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
   return reader.status();
 }
 

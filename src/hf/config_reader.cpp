@@ -10,15 +10,14 @@ using nlohmann::json;
 
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 24U;
 
-// The first characters of a value.
+}  // namespace
+
 std::string shown(const json& value) {
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
   constexpr std::size_t kMost = 80;
   if (text.size() > kMost) text = text.substr(0, kMost) + "…";
   return text;
 }
-
-}  // namespace
 
 const json* ConfigReader::find(const char* key) const {
   const auto found = config_.find(key);

@@ -10,6 +10,9 @@
 
 namespace tt::hf {
 
+/// The first characters of a value, for an error: printable, whatever the value is.
+std::string shown(const nlohmann::json& value);
+
 /// Reads keys of a JSON file such as config.json. After an error, further reads have no effect. A
 /// key with null counts as left out, as in transformers. Thread: one.
 class ConfigReader {

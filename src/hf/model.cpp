@@ -12,7 +12,7 @@ namespace {
 using config::ModelConfig;
 using nlohmann::json;
 
-constexpr std::int64_t kMaxLayers = 65535;  // of a record
+constexpr std::int64_t kMaxLayers = 1024;
 
 // In the order in which make_config() tries them.
 const std::array<const Family*, 5>& families() {
@@ -76,7 +76,7 @@ base::Status apply_config(const json& config, ModelConfig& model) {
     for (const Family* one : families())
       known += (known.empty() ? "" : ", ") + std::string(one->model_type);
     reader.refuse("model_type",
-                  "\"" + type_of(config) + "\" is not a family that is known here: " + known);
+                  shown(type_of(config)) + " is not a family that is known here: " + known);
   }
   if (reader.has("quantization_config"))
     reader.refuse("quantization_config", "weights that are quantized cannot be trained here");

@@ -1,10 +1,15 @@
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <set>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
+#include "src/hf/config_reader.h"
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/hf/model.h"
+#include "tensor_tracer/protocol/json_members.h"
 #include "tensor_tracer/protocol/message.h"
 
 namespace tt::hf {
@@ -31,27 +36,36 @@ bool has_files_of_pickle(const fs::path& folder) {
          is_there(folder / "pytorch_model.bin.index.json");
 }
 
-// The files that an index names; each is a name in its folder.
-base::Result<std::vector<std::string>> files_of_index(const fs::path& path) {
-  const auto index = read_json_file(path.string(), kMaxIndexBytes);
+// True for the name of a .safetensors file in the folder.
+bool is_weight_file(const std::string& name) {
+  const bool has_folder = name.find_first_of(std::string_view("/\0", 2)) != name.npos;
+  return !has_folder && fs::path(name).extension() == ".safetensors";
+}
+
+// Of a text that is JSON.
+std::optional<std::string> repeated_key(const std::string& text) {
+  using Event = json::parse_event_t;
+  std::vector<std::set<std::string>> open;
+  std::optional<std::string> repeated;
+  const auto look = [&](int, Event event, json& value) {
+    if (event == Event::object_start) open.emplace_back();
+    if (event == Event::key && !open.back().insert(value).second) repeated = value;
+    if (event == Event::object_end) open.pop_back();
+    return true;
+  };
+  const json all = json::parse(text, look, false);
+  return all.is_discarded() ? std::nullopt : repeated;
+}
+
+base::Result<std::vector<std::string>> read_index(const std::string& path) {
+  const auto index = read_json_file(path, kMaxIndexBytes);
   if (!index) return index.error();
-  const json map = index.value().value("weight_map", json());
-  std::set<std::string> files;
-  for (const auto& [tensor, file] : map.items()) {
-    if (!file.is_string()) return bad_file(path, "its weight_map is not a list of file names");
-    const fs::path name = file.get<std::string>();
-    if (name.filename() != name || name.extension() != ".safetensors")
-      return bad_file(
-          path, "names \"" + name.string() + "\", which is no .safetensors file of the folder");
-    files.insert(name.string());
-  }
-  if (files.empty()) return bad_file(path, "names no file");
-  return std::vector<std::string>(files.begin(), files.end());
+  return files_of_index(index.value(), path);
 }
 
 base::Result<std::vector<std::string>> find_files(const fs::path& folder) {
   if (is_there(folder / kWhole)) return std::vector<std::string>{kWhole};
-  if (is_there(folder / kIndex)) return files_of_index(folder / kIndex);
+  if (is_there(folder / kIndex)) return read_index((folder / kIndex).string());
   if (has_files_of_pickle(folder)) {
     return base::Error{"invalid_argument",
                        "holds weights as pytorch_model.bin, which could run code when it is read",
@@ -69,8 +83,25 @@ base::Result<json> read_json_file(const std::string& path, std::size_t limit) {
   if (!text) return bad_file(path, text.error().message);
   auto parsed = protocol::parse_json(text.value(), {.bytes = limit});
   if (!parsed) return bad_file(path, parsed.error().message);
+  if (const auto key = repeated_key(text.value()))
+    return bad_file(path, "has the key \"" + *key + "\" twice");
   if (!parsed.value().is_object()) return bad_file(path, "is not a JSON object");
   return parsed;
+}
+
+base::Result<std::vector<std::string>> files_of_index(const json& index, const std::string& path) {
+  const json& map = protocol::member(index, "weight_map");
+  if (!map.is_object()) return bad_file(path, "its weight_map is not a map from tensors to files");
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : map.items()) {
+    if (!file.is_string()) return bad_file(path, "its weight_map is not a list of file names");
+    if (!is_weight_file(file.get_ref<const std::string&>()))
+      return bad_file(path,
+                      "names " + shown(file) + ", which is no .safetensors file of the folder");
+    files.insert(file);
+  }
+  if (files.empty()) return bad_file(path, "names no file");
+  return std::vector<std::string>(files.begin(), files.end());
 }
 
 base::Result<ModelFolder> read_model_folder(const std::string& path) {

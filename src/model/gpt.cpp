@@ -59,7 +59,8 @@ std::optional<nn::Parameter> make_output_layer(const nn::BuildContext& context,
 }
 
 // Token ids and their positions, int64 [2, B, T].
-at::Tensor ids_and_positions(const at::Tensor& tokens_BT) {
+at::Tensor ids_and_positions(const at::Tensor& tokens_BT, const at::Tensor& positions_BT) {
+  if (positions_BT.defined()) return at::stack({tokens_BT, positions_BT});
   return at::stack(
       {tokens_BT,
        at::arange(tokens_BT.size(1), tokens_BT.options().dtype(at::kLong)).expand_as(tokens_BT)});
@@ -204,7 +205,6 @@ std::vector<nn::Parameter> TransformerLayer::parameters() const {
 Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config,
          std::int64_t micro_batch)
     : config_(config),
-      group_(context.tensor),
       dtype_(context.compute_dtype),
       word_embeddings_(context, "embedding.word_embeddings", config.vocab_size, config.hidden_size,
                        config.init_method_std),
@@ -289,7 +289,8 @@ void Gpt::declare_updates(points::PlaceTableBuilder& places) const {
 at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
                               const nn::ForwardContext& context) const {
   context.pass.capture_derived(places_[kTokens], {2, tokens_BT.size(0), tokens_BT.size(1)},
-                               at::kLong, [&] { return ids_and_positions(tokens_BT); });
+                               at::kLong,
+                               [&] { return ids_and_positions(tokens_BT, context.positions()); });
   at::Tensor x_BTH = word_embeddings_.forward(tokens_BT);
   // With a frozen embedding, the values before the first trained parameter have a gradient only if
   // an entry or a program may need it.
@@ -300,9 +301,8 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
     x_BTH = context.point(places_[kWordEmbedding], x_BTH);
     const at::Tensor positions =
         context.intervene(places_[kPositionEmbedding], position_embeddings_->local.to(dtype_));
-    const bool is_step = context.cache != nullptr && context.cache->is_step();
-    x_BTH = x_BTH + (is_step ? positions.index_select(0, context.cache->positions()).unsqueeze(1)
-                             : positions.narrow(0, 0, tokens_BT.size(1)));
+    x_BTH = x_BTH + (context.positions().defined() ? at::embedding(positions, context.positions())
+                                                   : positions.narrow(0, 0, tokens_BT.size(1)));
   }
   x_BTH = context.point(places_[kEmbedding], x_BTH);
   head_.show_lens(places_[kEmbeddingLens], x_BTH, context);
@@ -318,11 +318,8 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
 }
 
 at::Tensor Gpt::loss(const at::Tensor& tokens_BT, const at::Tensor& labels_BT,
-                     const nn::ForwardContext& context) const {
-  const at::Tensor logits_BTV = logits(tokens_BT, context);
-  return nn::vocab_parallel_cross_entropy(logits_BTV.flatten(0, 1), labels_BT.flatten(),
-                                          nn::first_local_token(config_.vocab_size, group_),
-                                          group_);
+                     const nn::ForwardContext& context, const nn::LossMask& mask) const {
+  return head_.loss(hidden_states(tokens_BT, context), labels_BT, context, mask);
 }
 
 at::Tensor Gpt::logits(const at::Tensor& tokens_BT, const nn::ForwardContext& context) const {

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "tensor_tracer/nn/embedding.h"
 #include "tensor_tracer/nn/linear.h"
 
 // Shapes: B batch, T sequence, H hidden, V local vocabulary.
@@ -29,6 +30,7 @@ Head::Head(const nn::BuildContext& context, const config::ModelConfig& config,
       dtype_(context.compute_dtype),
       hidden_size_(config.hidden_size),
       num_layers_(config.num_layers),
+      loss_chunk_size_(nn::loss_chunk_size(context.loss_chunk_size, config.vocab_size)),
       final_norm_(context, "final_norm", nn::norm_kind(config), config.hidden_size,
                   config.norm_epsilon),
       output_weight_(std::move(output_weight)),
@@ -66,11 +68,39 @@ points::PlaceKey Head::declare_lens(points::PlaceTableBuilder& places, const std
   return places.add(nn::only_traced(std::move(place)));
 }
 
+nn::VocabularyShard Head::shard() const {
+  return {group_, nn::first_local_token(output_weight_.full_shape[0], group_), loss_chunk_size_};
+}
+
+at::Tensor Head::logits(const at::Tensor& normed_BTH, const at::Tensor& weight_VH,
+                        const nn::ForwardContext& context) const {
+  return context.point(places_[kLogits], nn::output_logits(normed_BTH, weight_VH, shard()));
+}
+
+// The final norm's output and the output weight, after changes by programs.
+std::pair<at::Tensor, at::Tensor> Head::operands(const at::Tensor& x_BTH,
+                                                 const nn::ForwardContext& context) const {
+  at::Tensor normed_BTH = context.point(places_[kFinalNorm], final_norm_.forward(x_BTH, context));
+  return {std::move(normed_BTH), context.intervene(places_[kOutputWeight], output_weight())};
+}
+
 at::Tensor Head::forward(const at::Tensor& x_BTH, const nn::ForwardContext& context) const {
-  const at::Tensor normed_BTH =
-      context.point(places_[kFinalNorm], final_norm_.forward(x_BTH, context));
-  const at::Tensor weight_VH = context.intervene(places_[kOutputWeight], output_weight());
-  return context.point(places_[kLogits], nn::column_parallel_matmul(normed_BTH, weight_VH, group_));
+  const auto [normed_BTH, weight_VH] = operands(x_BTH, context);
+  return logits(normed_BTH, weight_VH, context);
+}
+
+at::Tensor Head::loss(const at::Tensor& x_BTH, const at::Tensor& labels_BT,
+                      const nn::ForwardContext& context, const nn::LossMask& mask) const {
+  nn::LossMask mask_N = mask;
+  if (mask.counted.defined()) mask_N.counted = mask.counted.flatten();
+  const auto [normed_BTH, weight_VH] = operands(x_BTH, context);
+  if (!context.shows(places_[kLogits], x_BTH.size(0))) {
+    return nn::linear_cross_entropy(normed_BTH.flatten(0, 1), weight_VH, labels_BT.flatten(),
+                                    shard(), context.loss_gradient, mask_N);
+  }
+  const at::Tensor logits_BTV = logits(normed_BTH, weight_VH, context);
+  return nn::vocab_parallel_cross_entropy(logits_BTV.flatten(0, 1), labels_BT.flatten(), shard(),
+                                          mask_N);
 }
 
 bool Head::is_watched(const nn::ForwardContext& context) const {

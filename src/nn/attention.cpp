@@ -115,7 +115,8 @@ void Attention::declare(points::PlaceTableBuilder& places) {
   declare_heads(places);
   places_[kAttentionLogits] = places.add(by_head(
       {.path = "attention.logits",
-       .text = "queries times keys / sqrt(head size), before the softmax; 0 for keys of the future",
+       .text = "queries times keys / sqrt(head size), before the softmax; 0 for keys of the future "
+               "and of other documents",
        .formula = "attention.query @ attention.key.T / sqrt(head size)"}));
   places_[kProbabilities] = places.add(by_head(
       {.name = "RawAttentionScore",
@@ -226,15 +227,13 @@ at::Tensor Attention::normalize(const std::optional<Norm>& norm, const at::Tenso
 at::Tensor Attention::rotate(const at::Tensor& x_BTF, std::size_t place,
                              const ForwardContext& context) const {
   if (!cos_TD_.defined()) return x_BTF;
-  const std::int64_t length = x_BTF.size(1);
-  const bool is_step = context.cache != nullptr && context.cache->is_step();
-  // Of a step: [B, 1, 1, D], because each row has a position of its own.
-  const auto of_tokens = [&](const at::Tensor& all_TD) {
-    return is_step ? all_TD.index_select(0, context.cache->positions()).unsqueeze(1).unsqueeze(1)
-                   : all_TD.narrow(0, 0, length).unsqueeze(1);
+  const at::Tensor positions = context.positions();
+  // [T, 1, D], or [B, T, 1, D] if each row has positions of its own.
+  const auto by_token = [&](const at::Tensor& x_TD) {
+    if (positions.defined()) return at::embedding(x_TD, positions).unsqueeze(2);
+    return x_TD.narrow(0, 0, x_BTF.size(1)).unsqueeze(1);
   };
-  const at::Tensor cos_T1D = of_tokens(cos_TD_);
-  const at::Tensor sin_T1D = of_tokens(sin_TD_);
+  const at::Tensor cos_T1D = by_token(cos_TD_), sin_T1D = by_token(sin_TD_);
   const at::Tensor x_BTND = x_BTF.unflatten(-1, {-1, config_.head_size()});
   const auto halves = x_BTND.chunk(2, -1);
   const at::Tensor turned_BTND = at::cat({halves[1].neg(), halves[0]}, -1);
@@ -242,18 +241,24 @@ at::Tensor Attention::rotate(const at::Tensor& x_BTF, std::size_t place,
   return context.point(places_[place], rotated_BTND.to(x_BTF.scalar_type()).flatten(-2));
 }
 
-// [B, N, T, T]: per head, each query times the keys up to its position. tril_() works in place,
-// which is cheaper than a mask of booleans. Later keys are set to zero here, before probabilities()
-// adds -inf, so that a key that is not finite does not affect earlier queries.
-at::Tensor Attention::logits(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD) const {
+// [B, N, T, T]: per head, each query times the keys that it attends to. tril_() works in place,
+// which is cheaper than a mask of booleans. Other keys are set to zero here, before probabilities()
+// adds -inf, so that a key that is not finite does not affect queries that do not see it.
+at::Tensor Attention::logits(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
+                             const RowDocuments& documents) const {
   const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_size()));
-  return (q_BNTD * scale).matmul(k_BNTD.transpose(-2, -1)).tril_();
+  at::Tensor logits_BNTT = (q_BNTD * scale).matmul(k_BNTD.transpose(-2, -1));
+  if (!documents.are_given()) return logits_BNTT.tril_();
+  return logits_BNTT.masked_fill_(documents.visible().logical_not(), 0.0);
 }
 
-// Per head, each query's weights of the keys up to its position.
-at::Tensor Attention::probabilities(const at::Tensor& logits_BNTT) const {
+// Per head, each query's weights of the keys that it attends to.
+at::Tensor Attention::probabilities(const at::Tensor& logits_BNTT,
+                                    const RowDocuments& documents) const {
   const std::int64_t length = logits_BNTT.size(2);
   const double infinity = std::numeric_limits<double>::infinity();
+  if (documents.are_given())
+    return logits_BNTT.masked_fill(documents.visible().logical_not(), -infinity).softmax(-1);
   const at::Tensor future_TT =
       at::full({length, length}, -infinity, logits_BNTT.options()).triu_(1);
   return logits_BNTT.add(future_TT).softmax(-1);
@@ -264,9 +269,15 @@ at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
   const bool drops = config_.attention_dropout > 0.0 && context.is_training;
   const bool writes =
       context.interventions != nullptr && context.interventions->writes(places_[kAttentionLogits]);
+  const RowDocuments& documents = context.documents;
   at::Tensor logits_BNTT;  // undefined: the fused operator computes them
-  if (writes || drops) logits_BNTT = logits(q_BNTD, k_BNTD);
-  if (writes) logits_BNTT = context.intervene(places_[kAttentionLogits], logits_BNTT).tril();
+  if (writes || drops) logits_BNTT = logits(q_BNTD, k_BNTD, documents);
+  if (writes) {
+    const at::Tensor written = context.intervene(places_[kAttentionLogits], logits_BNTT);
+    logits_BNTT = documents.are_given()
+                      ? written.masked_fill(documents.visible().logical_not(), 0.0)
+                      : written.tril();
+  }
   show(q_BNTD, k_BNTD, writes ? logits_BNTT : at::Tensor(), context);
   show_health(q_BNTD, k_BNTD, writes ? logits_BNTT : at::Tensor(), context);
   if (!logits_BNTT.defined()) return attend_fused(q_BNTD, k_BNTD, v_BNTD, context);
@@ -274,7 +285,7 @@ at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
     return gradient.to(dtype);
   };
   show_gradient(kAttentionLogits, logits_BNTT, context, as_it_is);
-  const at::Tensor probability_BNTT = probabilities(logits_BNTT);
+  const at::Tensor probability_BNTT = probabilities(logits_BNTT, documents);
   show_gradient(kProbabilities, probability_BNTT, context, as_it_is);
   if (!drops) return probability_BNTT.matmul(v_BNTD);
   return (probability_BNTT * dropout(probability_BNTT, context)).matmul(v_BNTD);
@@ -284,8 +295,11 @@ at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
 // gradient of the logits is P * (dP - sum(dP * P)).
 at::Tensor Attention::attend_fused(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                                    const at::Tensor& v_BNTD, const ForwardContext& context) const {
+  const RowDocuments& documents = context.documents;
   const at::Tensor y_BNTD =
-      at::scaled_dot_product_attention(q_BNTD, k_BNTD, v_BNTD, {}, 0.0, /*is_causal=*/true);
+      documents.are_given()
+          ? at::scaled_dot_product_attention(q_BNTD, k_BNTD, v_BNTD, documents.visible())
+          : at::scaled_dot_product_attention(q_BNTD, k_BNTD, v_BNTD, {}, 0.0, /*is_causal=*/true);
   if (!context.pass.armed()) return y_BNTD;
   const auto of_probabilities = [v_BNTD](const at::Tensor& dy_BNTD, at::ScalarType dtype) {
     const at::Tensor rows_BNTD = v_BNTD.narrow(0, 0, dy_BNTD.size(0));
@@ -294,10 +308,13 @@ at::Tensor Attention::attend_fused(const at::Tensor& q_BNTD, const at::Tensor& k
   show_gradient(kProbabilities, y_BNTD, context, of_probabilities);
   show_gradient(
       kAttentionLogits, y_BNTD, context,
-      [this, q_BNTD, k_BNTD, of_probabilities](const at::Tensor& dy_BNTD, at::ScalarType dtype) {
+      [this, q_BNTD, k_BNTD, documents, of_probabilities](const at::Tensor& dy_BNTD,
+                                                          at::ScalarType dtype) {
         const std::int64_t rows = dy_BNTD.size(0);
+        const RowDocuments first = documents.first(rows);
         const at::Tensor p_BNTT = probabilities(
-            logits(q_BNTD.narrow(0, 0, rows).to(dtype), k_BNTD.narrow(0, 0, rows).to(dtype)));
+            logits(q_BNTD.narrow(0, 0, rows).to(dtype), k_BNTD.narrow(0, 0, rows).to(dtype), first),
+            first);
         const at::Tensor dp_BNTT = of_probabilities(dy_BNTD, dtype);
         return p_BNTT * (dp_BNTT - (dp_BNTT * p_BNTT).sum(-1, /*keepdim=*/true));
       });
@@ -327,11 +344,12 @@ void Attention::show(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                      const at::Tensor& written_BNTT, const ForwardContext& context) const {
   const auto all_logits = [&](std::int64_t rows, at::ScalarType dtype) {
     if (written_BNTT.defined()) return written_BNTT.narrow(0, 0, rows).to(dtype);
-    return logits(q_BNTD.narrow(0, 0, rows).to(dtype), k_BNTD.narrow(0, 0, rows).to(dtype));
+    return logits(q_BNTD.narrow(0, 0, rows).to(dtype), k_BNTD.narrow(0, 0, rows).to(dtype),
+                  context.documents.first(rows));
   };
   const auto make = [&](std::size_t place, std::int64_t rows, at::ScalarType dtype) {
     const at::Tensor made = all_logits(rows, dtype);
-    return place == kProbabilities ? probabilities(made) : made;
+    return place == kProbabilities ? probabilities(made, context.documents.first(rows)) : made;
   };
   for (const std::size_t place : {std::size_t{kAttentionLogits}, std::size_t{kProbabilities}}) {
     const bool is_met = place == kAttentionLogits && written_BNTT.defined();
@@ -347,10 +365,10 @@ void Attention::show(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
 }
 
 // [3, rows, tokens, N] of the wanted rows and tokens: entropy, largest score, share of the first
-// token.
+// token of the document.
 at::Tensor Attention::health(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
-                             const at::Tensor& written_BNTT,
-                             const trace::TokenWindow& wanted) const {
+                             const at::Tensor& written_BNTT, const trace::TokenWindow& wanted,
+                             const RowDocuments& all_documents) const {
   const auto dtype = q_BNTD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const auto queries_of = [&](const at::Tensor& x) {
     return x.narrow(0, 0, wanted.rows).narrow(2, wanted.first_token, wanted.tokens()).to(dtype);
@@ -360,13 +378,24 @@ at::Tensor Attention::health(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
   const at::Tensor scores_BNQT = written_BNTT.defined()
                                      ? queries_of(written_BNTT)
                                      : (queries_of(q_BNTD) * scale).matmul(k_BNDT);
-  const at::Tensor future_QT =
-      at::ones({wanted.tokens(), k_BNTD.size(2)}, scores_BNQT.options().dtype(at::kBool))
-          .triu_(1 + wanted.first_token);
+  const RowDocuments documents = all_documents.first(wanted.rows);
+  const auto wanted_of = [&](const at::Tensor& x, std::int64_t dim) {
+    return x.narrow(dim, wanted.first_token, wanted.tokens());
+  };
+  const at::Tensor hidden_QT =
+      documents.are_given()
+          ? wanted_of(documents.visible(), 2).logical_not()
+          : at::ones({wanted.tokens(), k_BNTD.size(2)}, scores_BNQT.options().dtype(at::kBool))
+                .triu_(1 + wanted.first_token);
   const at::Tensor masked_BNQT =
-      scores_BNQT.masked_fill(future_QT, -std::numeric_limits<double>::infinity());
+      scores_BNQT.masked_fill(hidden_QT, -std::numeric_limits<double>::infinity());
   const at::Tensor p_BNQT = masked_BNQT.softmax(-1);
-  return at::stack({at::special_entr(p_BNQT).sum(-1), masked_BNQT.amax(-1), p_BNQT.select(-1, 0)})
+  const auto share_of_first = [&] {
+    if (!documents.are_given()) return p_BNQT.select(-1, 0);
+    const at::Tensor first_B1Q1 = wanted_of(documents.starts(), 1).unsqueeze(1).unsqueeze(-1);
+    return p_BNQT.gather(-1, first_B1Q1.expand({-1, p_BNQT.size(1), -1, -1})).squeeze(-1);
+  };
+  return at::stack({at::special_entr(p_BNQT).sum(-1), masked_BNQT.amax(-1), share_of_first()})
       .transpose(2, 3);
 }
 
@@ -383,7 +412,8 @@ void Attention::show_health(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
   for (std::size_t place = kEntropy; place <= kFirstTokenShare; ++place) {
     if (context.pass.wanted(places_[place], batch, length).rows == 0) continue;
     context.pass.capture_derived(places_[place], sizes, dtype, [&] {
-      if (!shared_3BQN.defined()) shared_3BQN = health(q_BNTD, k_BNTD, written_BNTT, all);
+      if (!shared_3BQN.defined())
+        shared_3BQN = health(q_BNTD, k_BNTD, written_BNTT, all, context.documents);
       at::Tensor whole_BTN = at::zeros(sizes, shared_3BQN.options());
       whole_BTN.narrow(1, all.first_token, all.tokens())
           .copy_(shared_3BQN[static_cast<std::int64_t>(place - kEntropy)]);

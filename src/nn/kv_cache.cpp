@@ -18,6 +18,7 @@ namespace tt::nn {
 KvCache::KvCache(std::int64_t num_layers, const at::Tensor& lengths, std::int64_t capacity)
     : layers_(static_cast<std::size_t>(num_layers)),
       lengths_(lengths.clone()),
+      positions_(lengths_.unsqueeze(1)),
       rows_(at::arange(lengths.size(0), lengths.options())),
       longest_(lengths.max().item<std::int64_t>()),
       capacity_(capacity) {}
@@ -73,6 +74,7 @@ at::Tensor KvCache::attend(const at::Tensor& q_BN1D, const at::Tensor& k_BG1D,
 void KvCache::end_pass() {
   if (is_step_) {
     lengths_ = lengths_ + 1;
+    positions_ = lengths_.unsqueeze(1);
     ++longest_;
   }
   is_step_ = true;

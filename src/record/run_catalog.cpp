@@ -45,6 +45,11 @@ bool is_spike(std::string_view name) {
   return name.starts_with("spike-") && name.ends_with(".ttrec");
 }
 
+// Folders: the flight records of a run that failed, and the states of its ranks.
+bool is_of_watchdog(std::string_view name) {
+  return name == ".watchdog" || name == "flight-record" || name.starts_with("flight-record-");
+}
+
 std::vector<fs::path> files_in(const fs::path& folder, bool (*is_wanted)(std::string_view name)) {
   std::vector<fs::path> found;
   std::error_code unreadable;
@@ -157,6 +162,9 @@ void remove_run_files(const fs::path& run_dir) {
   std::error_code ignored;
   for (const char* name : kRunFiles) fs::remove(run_dir / name, ignored);
   for (const fs::path& file : files_in(run_dir, is_spike)) fs::remove(file, ignored);
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(run_dir, unreadable))
+    if (is_of_watchdog(entry.path().filename().string())) fs::remove_all(entry.path(), ignored);
 }
 
 base::Error failed(const std::string& path, const std::string& why) {

@@ -54,18 +54,4 @@ base::Status write_adapters(const AdapterFolder& folder, const config::ModelConf
                      "see the error of rank 0"};
 }
 
-at::Tensor merged_weight(const nn::Parameter& weight, const std::vector<nn::LowRank>& adapters,
-                         const comm::ProcessGroup& tensor) {
-  at::Tensor full = nn::gather_full(weight.local, weight.placement, tensor);
-  for (const nn::LowRank& adapter : adapters) {
-    if (adapter.layer() + ".weight" != weight.name) continue;
-    const at::Tensor a_RI = nn::gather_full(adapter.a().local, adapter.a().placement, tensor);
-    const at::Tensor b_OR = nn::gather_full(adapter.b().local, adapter.b().placement, tensor);
-    if (tensor.rank() != 0) continue;
-    if (full.is_alias_of(weight.local)) full = full.clone();
-    full.narrow(0, adapter.first_row(), b_OR.size(0)).add_(b_OR.matmul(a_RI), adapter.scale());
-  }
-  return full;
-}
-
 }  // namespace tt::train

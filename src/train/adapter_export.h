@@ -15,9 +15,4 @@ namespace tt::train {
 base::Status write_adapters(const AdapterFolder& folder, const config::ModelConfig& model,
                             const std::vector<nn::LowRank>& adapters, const Groups& groups);
 
-/// The whole weight of a layer with the updates of its adapters added, on rank 0; undefined
-/// elsewhere. Collective over the tensor ranks.
-at::Tensor merged_weight(const nn::Parameter& weight, const std::vector<nn::LowRank>& adapters,
-                         const comm::ProcessGroup& tensor);
-
 }  // namespace tt::train

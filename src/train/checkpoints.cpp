@@ -147,6 +147,7 @@ std::vector<FileContents> Checkpoints::copy_state() const {
 
 void Checkpoints::save(std::int64_t step, json facts, std::optional<double> valid_loss) {
   wait_for_save();
+  const comm::SoloWork work(groups_.world, "begins a checkpoint");
   last_step_ = step;
   const bool is_first = groups_.world.rank() == 0;
   std::string hidden;
@@ -176,6 +177,7 @@ void Checkpoints::report() {
 
 // Rank 0 waits for lists of the other ranks; a rank that failed may have left none.
 void Checkpoints::wait_for_save() {
+  const comm::SoloWork work(groups_.world, "waits for the files of a checkpoint");
   const bool is_first = groups_.world.rank() == 0;
   if (!is_first) report();
   if (!comm::all_of(groups_.world, is_first || !has_failed_)) writer_.give_up();

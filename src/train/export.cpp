@@ -42,6 +42,9 @@ base::Status write_export(const std::string& folder, const ExportedStep& exporte
   const at::NoGradGuard no_grad;
   std::vector<checkpoint::NamedTensor> tensors = {{"tokens", exported.batch.tokens},
                                                   {"labels", exported.batch.labels}};
+  if (exported.batch.starts.defined())
+    tensors.push_back({"document_starts", exported.batch.starts});
+  if (exported.batch.counted.defined()) tensors.push_back({"loss_mask", exported.batch.counted});
   // Data replica 0 holds the whole model.
   if (groups.coordinates.data == 0) {
     for (const nn::Parameter& parameter : exported.parameters) {

@@ -17,6 +17,7 @@ ForwardRunner::ForwardRunner(const config::TrainConfig& config, const Groups& gr
       micro_batch_size_(config.micro_batch_size),
       global_batch_(config.global_batch(groups.shape.data)),
       num_micro_batches_(global_batch_ / (micro_batch_size_ * groups.shape.data)),
+      loss_gradient_(1.0 / static_cast<double>(num_micro_batches_ * groups.shape.data)),
       groups_(groups),
       model_(model),
       batches_(batches),
@@ -38,7 +39,13 @@ OpenForward ForwardRunner::open(const trace::ForwardScope& scope, const trace::P
 
 nn::ForwardContext ForwardRunner::context_of(OpenForward& forward, const trace::ForwardScope& scope,
                                              bool drops) const {
-  return {forward.pass, seed_, scope.step, scope.first_row, drops, forward.interventions.get()};
+  return {.pass = forward.pass,
+          .seed = seed_,
+          .step = scope.step,
+          .first_row = scope.first_row,
+          .is_training = drops,
+          .interventions = forward.interventions.get(),
+          .loss_gradient = loss_gradient_};
 }
 
 data::Batch ForwardRunner::read(const GlobalBatch& of, std::int64_t micro_batch) {
@@ -56,8 +63,11 @@ OpenForward ForwardRunner::forward(const GlobalBatch& of, std::int64_t micro_bat
   const trace::ForwardScope scope{of.step, micro_batch, batch.first_row, of.phase, 0, of.index};
   OpenForward forward = open(scope, {batch.tokens, batch.labels}, tracer, hooks_);
   nn::ForwardContext context = context_of(forward, scope, of.drops);
+  context.documents = nn::RowDocuments(batch.starts);
   if (of.check != nullptr) context.interventions = of.check->after(context.interventions);
-  forward.loss = model_.loss(batch.tokens, batch.labels, context);
+  // A global batch without a label that counts has the loss 0.
+  forward.loss = model_.loss(batch.tokens, batch.labels, context,
+                             {batch.counted, batch.num_counted > 0 ? batch.num_counted : 1.0});
   forward.pass.end_forward();
   return forward;
 }
@@ -66,10 +76,8 @@ OpenForward ForwardRunner::forward(const GlobalBatch& of, std::int64_t micro_bat
 // same on every mesh. A program may have removed the graph between the loss and all weights; then
 // there is no backward.
 void ForwardRunner::backward(OpenForward& forward) const {
-  if (forward.loss.requires_grad()) {
-    const double share = 1.0 / static_cast<double>(num_micro_batches_ * groups_.shape.data);
-    forward.loss.backward(at::full_like(forward.loss, share));
-  }
+  if (forward.loss.requires_grad())
+    forward.loss.backward(at::full_like(forward.loss, loss_gradient_));
   forward.pass.end_backward();
   if (forward.interventions != nullptr) forward.interventions->end();
 }

@@ -38,7 +38,7 @@ GradientReducer::GradientReducer(std::vector<nn::Parameter> parameters,
       // With fewer chunks than ranks, several ranks hold copies of a chunk.
       if (!holders.contains(segment.chunks)) {
         const int color = tensor_.rank() / (tensor_.size() / segment.chunks);
-        holders[segment.chunks] = tensor_.split(color, tensor_.rank());
+        holders[segment.chunks] = tensor_.split(color, tensor_.rank(), "copies");
       }
       copied_.push_back({parameter.local, placement.dim, intervals[i].local_begin,
                          intervals[i].end - intervals[i].begin, holders[segment.chunks]});

@@ -11,16 +11,16 @@ Groups make_groups(const comm::ProcessGroup& world, const mesh::MeshShape& shape
   TT_CHECK_EQ(shape.world_size(), world.size());
   const mesh::Coordinates at = mesh::coordinates_of(shape, world.rank());
   // The color of a group is its lowest rank.
-  const auto along = [&](mesh::Axis axis) {
-    return world.split(mesh::group_along(shape, world.rank(), axis).front(), at.index(axis));
+  const auto along = [&](mesh::Axis axis, const std::string& name) {
+    return world.split(mesh::group_along(shape, world.rank(), axis).front(), at.index(axis), name);
   };
   return {shape,
           at,
           world,
-          along(mesh::Axis::kTensor),
-          along(mesh::Axis::kData),
-          along(mesh::Axis::kTensor),
-          world.split(0, world.rank())};
+          along(mesh::Axis::kTensor, "tensor"),
+          along(mesh::Axis::kData, "data"),
+          along(mesh::Axis::kTensor, "tracer"),
+          world.split(0, world.rank(), "control")};
 }
 
 void verify_sequences(const Groups& groups) {

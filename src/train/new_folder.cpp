@@ -20,6 +20,11 @@ base::Error NewFolder::cannot(const fs::path& path, const std::string& message) 
           "give a folder that can be written"};
 }
 
+void NewFolder::discard() const {
+  std::error_code ignored;
+  fs::remove_all(hidden_, ignored);
+}
+
 base::Status NewFolder::make() {
   std::error_code error;
   fs::remove_all(hidden_, error);

@@ -14,6 +14,8 @@ class NewFolder {
   /// `flag`: the option that named the folder. `replaces`: an older folder is removed.
   NewFolder(const std::string& name, std::string flag, bool replaces);
 
+  /// Removes the hidden folder.
+  void discard() const;
   /// Makes the hidden folder, and removes one that a former run left.
   base::Status make();
   /// The hidden folder.

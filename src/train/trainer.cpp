@@ -27,6 +27,7 @@ nn::BuildContext build_context(const config::TrainConfig& config, const TrainerP
           .params_dtype = params,
           .compute_dtype = config.bf16 ? at::kBFloat16 : params,
           .loads_parameters = parts.state != nullptr || parts.weights != nullptr,
+          .loss_chunk_size = config.loss_chunk_size,
           .frozen = config.model.frozen()};
 }
 
@@ -46,10 +47,9 @@ std::vector<at::Tensor> values_of(const std::vector<nn::Parameter>& parameters) 
 Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
     : config_(config),
       parts_(std::move(parts)),
-      order_(parts_.tokens->size(), config.model.seq_length,
-             config::parse_split(config.data.split).value().second,
-             static_cast<std::uint64_t>(config.seed)),
-      batches_(*parts_.tokens, order_, config.model.seq_length),
+      batches_(*parts_.blend, config.model.seq_length,
+               config::parse_split(config.data.split).value().second,
+               static_cast<std::uint64_t>(config.seed)),
       model_(build_context(config, parts_), config.model, config.micro_batch_size),
       parameters_(model_.parameters()),
       trained_(trained_of(parameters_)),
@@ -113,7 +113,7 @@ void Trainer::run_steps() {
   config_.tracer.tensor_tracer_wait ? control_.wait_for_viewer(done)
                                     : notify_phase("training", done);
   std::int64_t number = done + 1;
-  for (; number <= config_.train_iters && control_.before_step(number); ++number) {
+  for (; begin_step(number); ++number) {
     StepReport report = step(number);
     const bool is_last = number == config_.train_iters;
     if (config_.eval_interval > 0 && (number % config_.eval_interval == 0 || is_last))
@@ -131,6 +131,12 @@ void Trainer::run_steps() {
   save_last(number - 1);
   save_models();
   control_.finish(number - 1);
+}
+
+// False: the run has ended.
+bool Trainer::begin_step(std::int64_t number) {
+  if (comm::CollectiveLog* const log = parts_.groups.world.log()) log->begin_step(number);
+  return number <= config_.train_iters && control_.before_step(number);
 }
 
 control::Saving Trainer::saving() {
@@ -156,6 +162,7 @@ base::Status Trainer::read_parameters() {
 }
 
 void Trainer::load() {
+  const comm::SoloWork work(parts_.groups.world, "reads the weights");
   const base::Status read = read_parameters();
   parts_.state = parts_.weights = parts_.adapters = nullptr;
   if (comm::all_of(parts_.groups.world, read.ok())) return;
@@ -186,6 +193,7 @@ void Trainer::save_last(std::int64_t number) {
 }
 
 void Trainer::save_models() const {
+  const comm::SoloWork work(parts_.groups.world, "writes the model");
   base::Status model, adapters;
   if (!parts_.save_hf.path.empty())
     model = write_hf(parts_.save_hf, config_.model, parameters_, model_.adapters(), parts_.groups);
@@ -296,6 +304,7 @@ TracerCost Trainer::total_cost() const {
 }
 
 void Trainer::export_step(std::int64_t number, double loss) {
+  const comm::SoloWork work(parts_.groups.world, "writes the exported tensors");
   const std::int64_t rows = runner_.global_batch();
   const data::Batch batch = batches_.train(number, rows, 0, rows);
   const ExportedStep exported{number, loss, batch, config_.model, parameters_};

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -150,6 +152,21 @@ def test_a_killed_rank_ends_the_run_with_its_place(flags: Flags, tmp_path: Path)
         os.kill(endless.rank(1), signal.SIGKILL)
         assert endless.ends() != 0
         assert " on rank 0 of 2: " in endless.text()
+
+
+def test_a_stopped_rank_is_named(flags: Flags, tmp_path: Path) -> None:
+    with Endless({**flags, "watchdog_timeout": 3}, tmp_path) as endless:
+        stopped = endless.rank(1)
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            wait_until(lambda: "flight record: " in endless.text(), 30, "the watchdog")
+        finally:
+            os.kill(stopped, signal.SIGCONT)  # torchrun gives it 30 s
+        assert endless.ends() != 0
+    assert "watchdog: rank 1 (tensor 1) did not arrive at " in endless.text()
+    assert re.search(r"exitcode *: 18", endless.text()), endless.text()
+    calls = json.loads((endless.folder / "flight-record" / "rank-00000-collectives.json").read_text())
+    assert calls["wait"]["ranks"] == [0, 1] and calls["collectives"][-1]["ms"] is None
 
 
 @NIGHTLY

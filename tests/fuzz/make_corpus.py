@@ -418,6 +418,77 @@ def safetensors_seeds() -> Seeds:
     yield "nothing", b""
 
 
+def manifest_seeds() -> Seeds:
+    files = [{"name": "model-00000-0.safetensors", "bytes": 1024, "crc32c": 305419896}]
+    facts = {"fixed": {"--num-layers": 2}, "run": {"id": "5f0c", "name": "demo"}, "mesh": {"tensor": 2, "data": 1}}
+    whole = {"format": "tensor-tracer checkpoint", "version": 1, "step": 100, "time": 1.7e9, "files": files,
+             "facts": facts, "valid_loss": 2.5}
+    cases = {"plain": {}, "no_files": {"files": []}, "no_loss": {"valid_loss": None}, "newer": {"version": 2},
+             "other_format": {"format": "torch"}, "negative_step": {"step": -1}, "fraction": {"step": 1e300},
+             "huge_step": {"step": 2**64 - 1}, "text_time": {"time": "now"}, "no_list": {"files": {"a": 1}},
+             "no_facts": {"facts": None}, "facts_list": {"facts": [[[[]]]]}}
+    for name, change in cases.items():
+        yield name, json.dumps(whole | change).encode()
+    for name, change in {"outside": {"name": "../a.safetensors"}, "parent": {"name": ".."}, "unnamed": {"name": ""},
+                         "nul": {"name": "a\0b"}, "negative_bytes": {"bytes": -1}, "half_byte": {"bytes": 1.5},
+                         "long_checksum": {"crc32c": 2**32}, "number_name": {"name": 7}}.items():
+        yield name, json.dumps(whole | {"files": [files[0] | change]}).encode()
+    yield "deep", json.dumps(whole).replace('"demo"', "[" * 300 + "]" * 300).encode()
+    yield "no_json", b"{"
+
+
+LLAMA = {"model_type": "llama", "vocab_size": 320, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "intermediate_size": 88, "rms_norm_eps": 1e-5, "rope_theta": 500.0,
+         "architectures": ["LlamaForCausalLM"], "tie_word_embeddings": True, "hidden_act": "silu"}
+
+
+def hf_config_seeds() -> Seeds:
+    scaling = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+               "original_max_position_embeddings": 8192}
+    gpt2 = {"model_type": "gpt2", "vocab_size": 320, "n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 64,
+            "n_inner": None, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5}
+    yield "gpt2", json.dumps(gpt2).encode()
+    cases = {"llama": {}, "llama3": {"rope_scaling": scaling, "head_dim": 16},
+             "rope_parameters": {"rope_parameters": scaling | {"rope_theta": 7.0}}, "rope_list": {"rope_scaling": [1]},
+             "rope_type": {"rope_scaling": {"rope_type": "yarn\u0007"}}, "biases": {"attention_bias": True, "mlp_bias": True},
+             "mistral": {"model_type": "mistral", "sliding_window": 4096}, "qwen3": {"model_type": "qwen3", "head_dim": 16},
+             "qwen2": {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 8},
+             "unknown": {"model_type": "mamba\u0007" * 30}, "no_type": {"model_type": None}, "number_type": {"model_type": 7},
+             "quantized": {"quantization_config": {"bits": 4}}, "experts": {"num_local_experts": 8},
+             "activation": {"hidden_act": "gelu", "activation_function": "\u00e9" * 100}, "no_rows": {"vocab_size": 0},
+             "huge": {"hidden_size": 2**63, "num_hidden_layers": 2**64}, "fraction": {"num_attention_heads": 1.5},
+             "many_layers": {"num_hidden_layers": 70000}, "text": {"rms_norm_eps": "small"}, "infinite": {"rope_theta": -1}}
+    for name, change in cases.items():
+        yield name, json.dumps(LLAMA | change).encode()
+    yield "nothing", b"{}"
+
+
+def hf_adapter_seeds() -> Seeds:
+    plain = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 8, "lora_alpha": 16, "lora_dropout": 0.05, "bias": "none",
+             "target_modules": ["q_proj", "v_proj"], "fan_in_fan_out": False, "modules_to_save": None, "rank_pattern": {}}
+    cases = {"plain": {}, "gpt2": {"target_modules": ["c_attn", "attn.c_proj", "mlp.c_fc"]},
+             "both_projections": {"target_modules": ["c_proj"]}, "twice": {"target_modules": ["q_proj", "self_attn.q_proj"]},
+             "all_linear": {"target_modules": "all-linear"}, "no_targets": {"target_modules": []},
+             "other_module": {"target_modules": ["lm_head\u0007"]}, "number": {"target_modules": [7]}, "no_rank": {"r": 0},
+             "dora": {"use_dora": True}, "bias": {"bias": "all"}, "saved": {"modules_to_save": ["embed_tokens"]},
+             "ranks": {"rank_pattern": {"q_proj": 4}}, "alpha": {"lora_alpha": -1}, "start": {"init_lora_weights": "pissa"},
+             "type": {"peft_type": "IA3"}, "dots": {"target_modules": [".", "..q_proj", ""]}}
+    for name, change in cases.items():
+        yield name, json.dumps(plain | change).encode()
+    yield "nothing", b"{}"
+
+
+def hf_index_seeds() -> Seeds:
+    plain = {"metadata": {"total_size": 96}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+    yield "plain", json.dumps(plain).encode()
+    for name, weights in {"outside": {"a": "../model.safetensors"}, "absolute": {"a": "/model.safetensors"},
+                          "nul": {"a": "model\0.safetensors"}, "pickle": {"a": "pytorch_model.bin"}, "number": {"a": 7},
+                          "only_suffix": {"a": ".safetensors"}, "control": {"a": "\u0007" * 100}, "no_file": {},
+                          "list": ["a.safetensors"], "text": "model.safetensors"}.items():
+        yield name, json.dumps(plain | {"weight_map": weights}).encode()
+    yield "nothing", b"{}"
+
+
 def tuple_of(*parts: bytes) -> bytes:
     return b"(" + b"".join(parts) + b"t"
 
@@ -507,8 +578,9 @@ def tokenizer_seeds() -> Seeds:
     yield "nothing", b""
 
 
-TARGETS = {"expression": expression_seeds, "graph": graph_seeds, "npy": npy_seeds, "program": program_seeds,
-           "pt": pt_seeds, "safetensors": safetensors_seeds, "tokenizer": tokenizer_seeds,
+TARGETS = {"expression": expression_seeds, "graph": graph_seeds, "hf_adapter": hf_adapter_seeds,
+           "hf_config": hf_config_seeds, "hf_index": hf_index_seeds, "manifest": manifest_seeds,
+           "npy": npy_seeds, "program": program_seeds, "pt": pt_seeds, "safetensors": safetensors_seeds, "tokenizer": tokenizer_seeds,
            "upgrade_request": upgrade_seeds, "viewer_message": viewer_seeds,
            "record": record_seeds, "recording": recording_seeds}
 

@@ -3,23 +3,16 @@
 
 #include "tensor_tracer/tokenize/stream_decoder.h"
 #include "tensor_tracer/tokenize/tokenizer.h"
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/error_check.h"
 
 namespace {
 
+using tt::fuzz::check_error;
 using tt::fuzz::require;
 using tt::tokenize::Tokenizer;
 
 constexpr const char* kTexts[] = {"", " a  b\n",
                                   "It's 12 \xC3\xA9\xE2\x96\x81<s>\xF0\x9F\x91\x8D</s>", "\xFF"};
-
-void check_error(const tt::base::Error& error) {
-  const std::string text = to_string(error);
-  for (const unsigned char c : text)
-    require(c >= ' ' && c != 0x7F, "control characters are not shown");
-  require(text.size() < 1000, "errors are short");
-  static_cast<void>(nlohmann::json(text).dump());  // throws unless it is UTF-8
-}
 
 void check_text(const Tokenizer& tokenizer, std::string_view text) {
   const auto ids = tokenizer.encode(text, true);

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "src/comm/mpi/shared_collectives.h"
@@ -87,6 +88,37 @@ void compare_all(SharedSegment& segment, at::ScalarType dtype, std::size_t bytes
       [&] { detail::shared_broadcast(segment, a, bytes, 0); }, print);
 }
 
+/// The cost of the log of collectives: the same small all-reduce on a group that is recorded and on
+/// one that is not, by turns; and the record alone.
+void compare_log(const ProcessGroup& world) {
+  constexpr int kRounds = 200, kCalls = 500;
+  CollectiveLog log(world.rank());
+  const ProcessGroup plain = world.split(0, world.rank());
+  const ProcessGroup recorded = world.split(0, world.rank());
+  recorded.record_into(log);
+  at::Tensor tensor = at::zeros({16});
+  std::vector<double> without, with, alone;
+  const auto calls = [&](const ProcessGroup& group) {
+    for (int i = 0; i < kCalls; ++i) group.all_reduce(tensor);
+  };
+  for (int round = 0; round < kRounds; ++round) {
+    without.push_back(seconds_of([&] { calls(plain); }) / kCalls);
+    with.push_back(seconds_of([&] { calls(recorded); }) / kCalls);
+    alone.push_back(seconds_of([&] {
+                      for (int i = 0; i < kCalls; ++i)
+                        log.end(log.begin(0, {"all_reduce sum", 64, 6}));
+                    }) /
+                    kCalls);
+  }
+  if (world.rank() != 0) return;
+  for (const auto& [name, times] :
+       {std::pair("not recorded", &without), std::pair("recorded", &with),
+        std::pair("the record", &alone)}) {
+    const Times of = summary(*times);
+    std::printf("all_reduce of 64 bytes, %-12s %9.3f (%9.3f)\n", name, of.median, of.best);
+  }
+}
+
 int run() {
   const auto launch = detect_launch(process_environment());
   if (!launch.ok() || launch.value().world_size < 2) {
@@ -95,6 +127,7 @@ int run() {
   }
   try {
     const World world(launch.value());
+    compare_log(world.group());
     const auto segment = SharedSegment::create(MPI_COMM_WORLD);
     if (!segment) return 1;
     for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from program import Flags
 from reference_gpt import Config, frequencies
 from torch import Tensor
 from transformers import (
@@ -48,6 +49,7 @@ _MODELS: dict[str, tuple[type, type, dict[str, Any]]] = {
     "qwen3": (Qwen3Config, Qwen3ForCausalLM, _LLAMA | {"head_dim": 16}),
 }  # fmt: skip
 NAMES = list(_MODELS)
+FAMILIES = ["llama-3", "gpt2", "mistral", "qwen2", "qwen3"]  # one of each
 
 
 def random_model(name: str, dtype: torch.dtype) -> PreTrainedModel:
@@ -92,6 +94,13 @@ def _angles(frequency: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
 def save(model: PreTrainedModel, folder: Path, **options: Any) -> Path:
     model.save_pretrained(folder, **options)
     return folder
+
+
+def imported(flags: Flags, name: str, folder: Path) -> dict[str, Any]:
+    """The flags of a run that begins from this model in float64, instead of a new model."""
+    model = save(random_model(name, torch.float64), folder)
+    own = ("num_layers", "hidden_size", "num_attention_heads")
+    return {flag: value for flag, value in flags.items() if flag not in own} | {"hf_model": str(model), "seq_length": LENGTH}
 
 
 def our_gradients(model: PreTrainedModel) -> dict[str, Tensor]:

@@ -85,6 +85,8 @@ class Export:
     tokens: Tensor
     labels: Tensor
     loss: float
+    starts: Tensor | None = None  # of each token's document in its row; None: a row is one document
+    mask: Tensor | None = None  # the labels whose loss counts; None: all
 
     @classmethod
     def read(cls, path: Path) -> Export:
@@ -99,6 +101,8 @@ class Export:
             tokens=tensors["tokens"],
             labels=tensors["labels"],
             loss=float(metadata["loss"]),
+            starts=tensors.get("document_starts"),
+            mask=tensors.get("loss_mask"),
         )
 
 
@@ -115,21 +119,38 @@ class ReferenceGpt:
     With `capture` set, `captured[point, layer]` holds the activations `[batch, sequence, features]`
     of the last forward pass, under the trace points' names, still in their graph; layers count
     from 1. `edit` gets every activation, and every matrix by a name like `mlp.fc1.weight`, and what
-    it returns takes their place. `skips` says which layers are left out.
+    it returns takes their place. `skips` says which layers are left out. `starts[row, token]` is the
+    index of the first token of the token's document: attention stays within it, positions restart.
     """
 
     def __init__(
         self, config: Config, weights: dict[str, Tensor], capture: bool = False,
-        edit: Edit | None = None, skips: Callable[[int], bool] | None = None,
+        edit: Edit | None = None, skips: Callable[[int], bool] | None = None, starts: Tensor | None = None,
     ) -> None:  # fmt: skip
+        self.starts = starts
         self.config = config
         self.weights = weights
         self.captured: dict[tuple[str, int], Tensor] | None = {} if capture else None
         self._edit, self._skips = edit, skips
 
-    def loss(self, tokens: Tensor, labels: Tensor) -> Tensor:
-        """Mean cross entropy over all tokens, in nats."""
-        return F.cross_entropy(self.logits(tokens).flatten(0, 1), labels.flatten())
+    def loss(self, tokens: Tensor, labels: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Mean cross entropy in nats over all tokens, or over those of the mask."""
+        logits, labels = self.logits(tokens).flatten(0, 1), labels.flatten()
+        if mask is not None:
+            logits, labels = logits[mask.flatten()], labels[mask.flatten()]
+        return F.cross_entropy(logits, labels)
+
+    def _positions(self, tokens: int) -> Tensor:
+        """`[sequence]`, or `[batch, sequence]` if rows hold documents."""
+        positions = torch.arange(tokens)
+        return positions if self.starts is None else positions - self.starts
+
+    def hidden_keys(self, tokens: int) -> Tensor:
+        """What a query does not attend to: `[queries, keys]`, or `[batch, 1, queries, keys]`."""
+        future = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+        if self.starts is None:
+            return future
+        return (future | (torch.arange(tokens) < self.starts.unsqueeze(-1))).unsqueeze(1)
 
     def logits(self, tokens: Tensor) -> Tensor:
         """Scores `[batch, sequence, vocabulary]` of the next token."""
@@ -137,7 +158,7 @@ class ReferenceGpt:
         if self.config.position_embedding_type == "learned_absolute":
             hidden = self._pass("embedding.word_embeddings.output", 0, hidden)
             positions = self.weights["embedding.position_embeddings.weight"]
-            hidden = hidden + positions[: tokens.shape[1]]
+            hidden = hidden + positions[self._positions(tokens.shape[1])]
         hidden = self._pass("Embedding", 0, hidden)
         for layer in range(1, self.config.num_layers + 1):
             if self._skips is None or not self._skips(layer):
@@ -182,16 +203,17 @@ class ReferenceGpt:
         key = key.view(batch, sequence, groups, size).transpose(1, 2)
         value = value.view(batch, sequence, groups, size).transpose(1, 2)
         if config.position_embedding_type == "rope":
-            query, key = rotate(query, frequencies(config)), rotate(key, frequencies(config))
+            positions = self._positions(sequence)
+            query, key = (rotate(x, frequencies(config), positions) for x in (query, key))
             query = self._rotated("attention.query_rotated", layer, query)
             key = self._rotated("attention.key_rotated", layer, key)
         # Query heads of one group stand side by side and share its key and value.
         key = key.repeat_interleave(heads // groups, dim=1)
         value = value.repeat_interleave(heads // groups, dim=1)
         scores = query @ key.transpose(-1, -2) / math.sqrt(size)
-        future = torch.ones(sequence, sequence, dtype=torch.bool).triu(1)
-        scores = self._pass("attention.logits", layer, scores.masked_fill(future, 0))
-        probabilities = scores.masked_fill(future, -math.inf).softmax(dim=-1)
+        hidden = self.hidden_keys(sequence)
+        scores = self._pass("attention.logits", layer, scores.masked_fill(hidden, 0))
+        probabilities = scores.masked_fill(hidden, -math.inf).softmax(dim=-1)
         probabilities = self._pass("RawAttentionScore", layer, probabilities)
         attended = probabilities @ value
         attended = attended.transpose(1, 2).reshape(batch, sequence, heads * size)
@@ -267,15 +289,17 @@ def frequencies(config: Config) -> Tensor:
     return torch.tensor(scaled, dtype=torch.float64)
 
 
-def rotate(x: Tensor, frequency: Tensor) -> Tensor:
+def rotate(x: Tensor, frequency: Tensor, positions: Tensor | None = None) -> Tensor:
     """Rotary position embedding of `[batch, heads, sequence, size]`, halves not interleaved.
 
-    The angles have the width of `x`, but never less than float32.
+    The angles have the width of `x`, but never less than float32. `positions`: as the model has them.
     """
-    sequence = x.shape[-2]
     dtype = torch.promote_types(x.dtype, torch.float32)
-    angles = torch.outer(torch.arange(sequence, dtype=dtype), frequency.to(dtype))
+    positions = torch.arange(x.shape[-2]) if positions is None else positions
+    angles = positions.to(dtype).unsqueeze(-1) * frequency.to(dtype)
     angles = torch.cat([angles, angles], dim=-1)
+    if positions.dim() == 2:
+        angles = angles.unsqueeze(1)
     first, second = x.chunk(2, dim=-1)
     turned = torch.cat([-second, first], dim=-1)
     return x * angles.cos().to(x.dtype) + turned * angles.sin().to(x.dtype)
@@ -315,11 +339,12 @@ def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
 
 
 def loss_and_gradients(
-    config: Config, weights: dict[str, Tensor], tokens: Tensor, labels: Tensor
-) -> tuple[Tensor, dict[str, Tensor]]:
+    config: Config, weights: dict[str, Tensor], tokens: Tensor, labels: Tensor,
+    starts: Tensor | None = None, mask: Tensor | None = None,
+) -> tuple[Tensor, dict[str, Tensor]]:  # fmt: skip
     """The loss and the gradient of every weight."""
     leaves = {name: weight.detach().clone().requires_grad_() for name, weight in weights.items()}
-    loss = ReferenceGpt(config, leaves).loss(tokens, labels)
+    loss = ReferenceGpt(config, leaves, starts=starts).loss(tokens, labels, mask)
     gradients = torch.autograd.grad(loss, list(leaves.values()))
     return loss.detach(), dict(zip(leaves, gradients, strict=True))
 

@@ -59,9 +59,9 @@ def assert_same_bits(found: Path, wanted: Any) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, pytest.param(torch.float32, marks=NIGHTLY)], ids=["f64", "f32"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_goes_in_and_out(name: str, dtype: torch.dtype, tensor: int, data: Path, tmp_path: Path) -> None:
-    """The files are split in three; the prefix of the names stays. One step that changes no weight."""
+    """The files are split; the prefix of the names stays. One step that changes no weight."""
     model = random_model(name, dtype)
-    folder = save(model, tmp_path / "model", max_shard_size="300KB")
+    folder = save(model, tmp_path / "model", max_shard_size="150KB")
     assert (folder / "model.safetensors.index.json").is_file()
     (tmp_path / "plan.json").write_text(json.dumps(LOGITS))
     changes = STILL | {
@@ -185,6 +185,20 @@ def test_a_damaged_folder_is_refused(kind: str, llama: Path, data: Path, tmp_pat
     damage(folder, kind)
     message = refused(flags_for(data, folder, run_dir=tmp_path / "run"))
     assert DAMAGES[kind] in message and message.count("\n") == 1, message
+
+
+@pytest.mark.parametrize("tensor", [1, 2])
+def test_a_weight_that_is_not_finite_is_named(tensor: int, llama: Path, data: Path, tmp_path: Path) -> None:
+    """The step is not repeated: its result is no fault of this machine or of the data (exit codes 16 and 17)."""
+    folder = Path(shutil.copytree(llama, tmp_path / "model"))
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.layers.1.mlp.down_proj.weight"][3, 80] = float("nan")  # in the part of the last rank
+    save_file(tensors, folder / "model.safetensors")
+    flags = flags_for(data, folder, tensor_model_parallel_size=tensor, run_dir=tmp_path / "run", save=tmp_path / "saved")
+    done = subprocess.run(command(flags, tensor), env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    wanted = f"the weight layers.2.mlp.fc2.weight on rank {tensor - 1} is not finite at step 1"
+    assert done.returncode == 1 and wanted in done.stderr, (done.returncode, done.stderr)
+    assert list((tmp_path / "saved").glob("step_*")) == []
 
 
 @pytest.mark.parametrize("tensor", [1, 2])

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from checkpoint_runs import assert_same_bits as assert_same_state
+from checkpoint_runs import checkpoint, run, state_of
 from graphs import write_world
 from program import Flags, Run, train
 from reference_gpt import Export, loss_and_gradients
@@ -283,3 +285,44 @@ def test_a_run_that_was_touched_and_kept_its_state(mesh: tuple[int, int], flags,
     assert losses_from(touched, 1) == losses_from(alone, 1)
     for number in range(1, 41):
         assert_same_bits(touched.export(number), alone.export(number))
+
+
+SAVED = {"lr_decay_iters": 40, "disable_bias_linear": True}
+
+
+def assert_resumes_untouched(flags: Flags, touched: Run, folder: Path, at: int, last: int, mesh: tuple[int, int]) -> None:
+    """A new process goes on from the checkpoint of step `at`, without a program, to step `last`: the same numbers."""
+    resumed = run(small(flags, mesh) | SAVED, folder / f"from {at}", mesh, load=folder / "saved" / checkpoint(at),
+                  save=folder / f"saved from {at}", train_iters=last).good()  # fmt: skip
+    assert resumed.resumed_after() == at
+    told = {step["step"]: (step["loss"], step["grad_norm"]) for step in touched.steps}
+    assert resumed.steps() == {number: told[number] for number in range(at + 1, last + 1)}
+
+
+@pytest.mark.parametrize("mesh", [(2, 1), pytest.param((2, 2), marks=NIGHTLY)], ids=str)
+def test_after_off_the_run_is_one_that_resumed_from_a_checkpoint(mesh: tuple[int, int], flags, tmp_path: Path) -> None:
+    """From the checkpoint before programs that change nothing of the state, and from one after the removal of programs
+    that did: a new process that never knew them has the same bits to the end."""
+    points: list[int] = []
+
+    def on_and_off(viewer: Viewer) -> None:
+        paused(viewer)
+        points.append(viewer.request("checkpoint.save")["step"])
+        for name, text in THERE_AND_BACK.items():
+            apply(viewer, name, text)
+        step(viewer, 4)
+        viewer.request("intervention.remove")
+        step(viewer, 2)
+        apply(viewer, "strong", STRONG)
+        points.append(step(viewer, 3))
+        assert set(applied(viewer, "strong")) == {points[1] - 2, points[1] - 1, points[1]}
+        viewer.request("intervention.remove")
+        assert viewer.request("checkpoint.save")["step"] == points[1]
+
+    more = SAVED | {"save": str(tmp_path / "saved"), "hidden_dropout": 0.1, "attention_dropout": 0.1}
+    touched = live(flags, mesh, tmp_path, on_and_off, **more)
+    before, after = points
+    assert after < 38
+    assert_resumes_untouched(flags, touched, tmp_path, before, after - 3, mesh)
+    assert_resumes_untouched(flags, touched, tmp_path, after, 40, mesh)
+    assert_same_state(*(state_of(tmp_path / folder / checkpoint(40)) for folder in ("saved", f"saved from {after}")))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hf_models import FAMILIES, imported
 from program import Run, train
 from reference_gpt import loss_and_gradients
 from viewer import live_run
@@ -23,11 +24,16 @@ EVERYTHING = {
 }
 
 
-@pytest.mark.parametrize(
-    "mesh", [pytest.param((1, 1), marks=NIGHTLY), (2, 1), pytest.param((2, 2), marks=NIGHTLY)], ids=str
-)
-def test_watching_changes_no_bit(mesh: tuple[int, int], flags, tmp_path: Path) -> None:
+NEW = "new"  # a model that begins here; other names are those of imported models
+WATCHED = [pytest.param(NEW, (1, 1), marks=NIGHTLY), (NEW, (2, 1)), pytest.param(NEW, (2, 2), marks=NIGHTLY),
+           (FAMILIES[0], (2, 1)), *(pytest.param(name, (2, 1), marks=NIGHTLY) for name in FAMILIES[1:])]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "mesh"), WATCHED, ids=str)
+def test_watching_changes_no_bit(model: str, mesh: tuple[int, int], flags, tmp_path: Path) -> None:
     """Losses, gradient norms and final weights of a watched and an unwatched float32 run."""
+    if model != NEW:
+        flags = imported(flags, model, tmp_path / "model")
     tensor, data = mesh
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps(EVERYTHING))

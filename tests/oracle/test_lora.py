@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from hf_models import LAYERS, LENGTH, random_model, save
 from peft import LoraConfig, PeftModel, get_peft_model
 from program import refused, train
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
@@ -72,6 +72,7 @@ def test_gradients_are_those_of_peft(name: str, tensor: int, data: Path, tmp_pat
     """Adapters of PEFT come in; loss and gradients agree; nothing else has a gradient; they go out unchanged."""
     peft, adapters = random_adapters(name, tmp_path)
     still = {"lr": 1e-300, "min_lr": 1e-300, "load_adapter": adapters, "save_adapter": tmp_path / "out"}
+    still |= {"loss_chunk_size": 5}
     run = train(flags_for(data, tmp_path / "model", tensor, **still), tmp_path / "run", tensor, export_at="1")
     export = run.export(1)
     loss = F.cross_entropy(peft(export.tokens).logits.flatten(0, 1), export.labels.flatten())
@@ -84,6 +85,40 @@ def test_gradients_are_those_of_peft(name: str, tensor: int, data: Path, tmp_pat
     found, wanted = (load_file(folder / "adapter_model.safetensors") for folder in (tmp_path / "out", adapters))
     assert found.keys() == wanted.keys()
     assert all(torch.equal(found[key], value) for key, value in wanted.items())
+
+
+@pytest.mark.parametrize("tensor", [1, 2])
+def test_adapters_in_bf16_stay_near_those_of_peft(tensor: int, data: Path, tmp_path: Path) -> None:
+    """Loss and gradients up to the 8 bits of bfloat16; adapters and gradients stay float32, and go out as they came."""
+    peft, adapters = random_adapters("qwen3", tmp_path)
+    bf16 = {"bf16": True, "params_dtype": "float32", "load_adapter": adapters, "save_adapter": tmp_path / "out",
+            "lr": 1e-300, "min_lr": 1e-300}  # fmt: skip
+    run = train(flags_for(data, tmp_path / "model", tensor, **bf16), tmp_path / "run", tensor, export_at="1")
+    export = run.export(1)
+    loss = F.cross_entropy(peft(export.tokens).logits.flatten(0, 1), export.labels.flatten())
+    loss.backward()
+    assert export.loss != pytest.approx(loss.item(), rel=1e-7), "it was computed in float32"
+    assert export.loss == pytest.approx(loss.item(), rel=5e-3)
+    names = our_names("qwen3")
+    assert export.gradients.keys() == names.keys()
+    found, expected = ([*export.gradients.values()], [gradient_of(peft, names[ours]) for ours in export.gradients])
+    assert {gradient.dtype for gradient in found} == {torch.float32}
+    for ours, one, other in zip(export.gradients, found, expected, strict=True):
+        assert (one - other).norm() <= 0.05 * other.norm(), ours
+    written, read = (load_file(folder / "adapter_model.safetensors") for folder in (tmp_path / "out", adapters))
+    assert written.keys() == read.keys()
+    assert all(torch.equal(written[key], value.float()) for key, value in read.items())
+
+
+def test_training_adapters_in_bf16_changes_nothing_else(data: Path, tmp_path: Path) -> None:
+    folder = save(random_model("llama-2", torch.float32), tmp_path / "model")
+    lora = {"lora_rank": RANK, "lora_target_modules": "query,value,fc2", "bf16": True, "params_dtype": "float32",
+            "train_iters": 8, "lr": 1e-2}  # fmt: skip
+    run = train(flags_for(data, folder, 2, **lora), tmp_path / "run", 2, export_at="1,8")
+    assert run.losses()[-1] < run.losses()[0] - 0.05
+    first, last = run.export(1), run.export(8)
+    for key, weight in first.weights.items():
+        assert weight.dtype == torch.float32 and torch.equal(weight, last.weights[key]) == (".lora_" not in key), key
 
 
 @pytest.mark.parametrize("tensor", [1, 2])
@@ -170,3 +205,31 @@ def test_adapters_that_are_not_computed_are_refused(key: str, value: Any, data: 
     (adapters / "adapter_config.json").write_text(json.dumps(config | {key: value}))
     message = refused(flags_for(data, tmp_path / "model", 1, run_dir=tmp_path / "run", load_adapter=adapters))
     assert f"adapter_config.json: {key}" in message
+
+
+FIRST = "base_model.model.model.layers.0.self_attn."
+
+
+@pytest.mark.parametrize(("kind", "message"), [
+    ("of another layer", f"{FIRST}o_proj.lora_A.weight is a tensor that this program does not use"),
+    ("of DoRA", f"{FIRST}q_proj.lora_magnitude_vector is a tensor that this program does not use"),
+    ("missing", f"has no tensor {FIRST}q_proj.lora_A.weight"),
+    ("of another rank", f"{FIRST}q_proj.lora_A.weight has the shape [3,48], and its configuration needs [4,48]"),
+])  # fmt: skip
+def test_other_tensors_than_the_configuration_needs_are_refused(
+    kind: str, message: str, data: Path, tmp_path: Path
+) -> None:
+    """The tensor is named."""
+    _, adapters = random_adapters("qwen3", tmp_path)
+    file, known = adapters / "adapter_model.safetensors", f"{FIRST}q_proj.lora_A.weight"
+    tensors = load_file(file)
+    assert known in tensors
+    if kind == "missing":
+        del tensors[known]
+    elif kind == "of another rank":
+        tensors[known] = tensors[known][1:].clone()
+    else:
+        tensors[message.split(" ")[0]] = tensors[known].clone()
+    save_file(tensors, file)
+    refusal = refused(flags_for(data, tmp_path / "model", 1, run_dir=tmp_path / "run", load_adapter=adapters))
+    assert f"--load-adapter: {message}" in refusal and refusal.count("\n") == 1, refusal

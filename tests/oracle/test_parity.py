@@ -37,6 +37,8 @@ SHAPES = {
     "gpt2-odd-vocabulary": {"vocab_size": 259},
     "gpt2-gelu": {"activation": "gelu", "max_position_embeddings": 40},
     "qwen": QWEN,
+    "gpt2-loss-in-chunks": {"loss_chunk_size": 50},
+    "llama-loss-in-chunks": LLAMA | {"loss_chunk_size": 7, "vocab_size": 259},
     "layernorm-of-heads": {"qk_layernorm": True, "disable_bias_linear": True, "add_proj_bias": True},
 }
 MESHES = [(2, 1), (4, 1), (1, 2), (2, 2)]  # (tensor, data) sizes
@@ -95,7 +97,10 @@ def test_one_rank(shape: str, dtype: str, flags, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "mesh", [(2, 1), (1, 2), *(pytest.param(mesh, marks=NIGHTLY) for mesh in [(4, 1), (2, 2)])], ids=str
 )
-@pytest.mark.parametrize("shape", ["gpt2-odd-vocabulary", "llama-grouped", "gpt2-multi-query", "qwen"])
+@pytest.mark.parametrize(
+    "shape",
+    ["gpt2-odd-vocabulary", "llama-grouped", "gpt2-multi-query", "qwen", "gpt2-loss-in-chunks", "llama-loss-in-chunks"],
+)
 def test_mesh(shape: str, mesh: tuple[int, int], flags, tmp_path: Path) -> None:
     """The same on several ranks, also with fewer query groups than tensor ranks."""
     tensor, data = mesh

@@ -14,6 +14,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from decoder import Record, decode
+from hf_models import FAMILIES, imported
 from program import train
 from reference_gpt import Export, activation_gradients, activations, tile_means
 from safetensors.torch import save_file
@@ -93,21 +94,30 @@ def entries_for(shape: dict[str, Any]) -> list[dict[str, Any]]:
     return ENTRIES + (ROTATED if shape.get("position_embedding_type") == "rope" else POSITIONED)
 
 
+def entries_for_model(name: str) -> list[dict[str, Any]]:
+    """Every point of an imported model."""
+    if name != "qwen3":
+        return entries_for({} if name == "gpt2" else LLAMA)
+    return [one for one in ENTRIES if one.get("compressor", {}).get("method") not in METHODS] + NORMED + ROTATED
+
+
+IMPORTED_HIDDEN = 48
+IMPORTED = [FAMILIES[0], *(pytest.param(name, marks=NIGHTLY) for name in FAMILIES[1:])]
 Captured = dict[tuple[int, int, int, int], Record]  # by (step, entry, layer, first row)
 
 
-def write_vectors(folder: Path) -> dict[str, Tensor]:
+def write_vectors(folder: Path, hidden: int = HIDDEN) -> dict[str, Tensor]:
     """Three directions in the three formats; what row n of each should be, float32."""
     folder.mkdir()
     random = torch.Generator().manual_seed(3)
-    with_embedding = torch.randn(LAYERS + 1, HIDDEN, generator=random)
-    also = torch.randn(LAYERS + 1, HIDDEN, generator=random).to(torch.bfloat16)
-    without = torch.randn(LAYERS, HIDDEN, generator=random)
+    with_embedding = torch.randn(LAYERS + 1, hidden, generator=random)
+    also = torch.randn(LAYERS + 1, hidden, generator=random).to(torch.bfloat16)
+    without = torch.randn(LAYERS, hidden, generator=random)
     torch.save(with_embedding, folder / "evil.pt")
     save_file({"kind": also}, folder / "kind.safetensors")
     np.save(folder / "plain.npy", without.numpy())
     (folder / "README.txt").write_text("not a vector")
-    plain = torch.cat([torch.zeros(1, HIDDEN), without])
+    plain = torch.cat([torch.zeros(1, hidden), without])
     return {"evil": with_embedding, "kind": also.float(), "plain": plain}
 
 
@@ -309,14 +319,15 @@ def assert_prompts_equal_pytorch(
     assert checked == WATCHED * (3 * LAYERS + 1)
 
 
-@pytest.mark.parametrize("tensor", [pytest.param(1, marks=NIGHTLY), 2, pytest.param(4, marks=NIGHTLY)])
-@pytest.mark.parametrize("shape", [{}, LLAMA, QWEN], ids=["gpt2", "llama", "qwen"])
-def test_everything_equals_pytorch(shape: dict, tensor: int, flags, tmp_path: Path) -> None:
-    vectors = write_vectors(tmp_path / "vectors")
-    (tmp_path / "plan.json").write_text(json.dumps({"entries": entries_for(shape)}))
+def assert_everything_equals_pytorch(
+    flags: dict, entries: list[dict[str, Any]], tensor: int, tmp_path: Path, hidden: int = HIDDEN
+) -> None:
+    """All records of two steps of a run."""
+    vectors = write_vectors(tmp_path / "vectors", hidden)
+    (tmp_path / "plan.json").write_text(json.dumps({"entries": entries}))
     prompts = tmp_path / "probes.jsonl"
     prompts.write_text("\n".join(json.dumps({"prompt": text}) for text in PROMPTS) + "\n\n")
-    changes = shape | {
+    changes = {
         "params_dtype": "float64",
         "train_iters": 30,
         "micro_batch_size": MICRO_BATCH,
@@ -330,17 +341,30 @@ def test_everything_equals_pytorch(shape: dict, tensor: int, flags, tmp_path: Pa
         "export_at": "1-30",
     }
     with live_run(flags | changes, tmp_path / "run", ranks=tensor) as run:
-        captured = watch(run, entries_for(shape))
-    assert_equals_pytorch(captured, entries_for(shape), tmp_path / "exports", vectors)
-    assert_prompts_equal_pytorch(captured, entries_for(shape), tmp_path / "exports", vectors)
+        captured = watch(run, entries)
+    assert_equals_pytorch(captured, entries, tmp_path / "exports", vectors)
+    assert_prompts_equal_pytorch(captured, entries, tmp_path / "exports", vectors)
+
+
+@pytest.mark.parametrize("tensor", [pytest.param(1, marks=NIGHTLY), 2, pytest.param(4, marks=NIGHTLY)])
+@pytest.mark.parametrize("shape", [{}, LLAMA, QWEN], ids=["gpt2", "llama", "qwen"])
+def test_everything_equals_pytorch(shape: dict, tensor: int, flags, tmp_path: Path) -> None:
+    assert_everything_equals_pytorch(flags | shape, entries_for(shape), tensor, tmp_path)
+
+
+@pytest.mark.parametrize("name", IMPORTED)
+def test_everything_of_an_imported_model_equals_pytorch(name: str, flags, tmp_path: Path) -> None:
+    imports = imported(flags, name, tmp_path / "model")
+    assert_everything_equals_pytorch(imports, entries_for_model(name), 2, tmp_path, IMPORTED_HIDDEN)
 
 
 def records_of_three_steps(
-    flags: dict, shape: dict, folder: Path, tensor: int, entries: list[dict] | None = None, data: int = 1
-) -> dict[tuple, Record]:
+    flags: dict, shape: dict, folder: Path, tensor: int, entries: list[dict] | None = None, data: int = 1,
+    hidden: int = HIDDEN,
+) -> dict[tuple, Record]:  # fmt: skip
     """Every record of a run of three steps, from its recording."""
     folder.mkdir(parents=True)
-    write_vectors(folder / "vectors")
+    write_vectors(folder / "vectors", hidden)
     if entries is None:
         entries = [one for one in entries_for(shape) if "prompts" not in one]
     (folder / "plan.json").write_text(json.dumps({"entries": entries}))
@@ -410,6 +434,18 @@ def test_whole_runs_agree_at_every_tensor_size(shape: dict, flags, tmp_path: Pat
         assert split.keys() == alone.keys()
         for key, record in alone.items():
             agree(record, split[key])
+
+
+@pytest.mark.parametrize("name", IMPORTED)
+def test_imported_models_agree_at_every_tensor_size(name: str, flags, tmp_path: Path) -> None:
+    """One rank against four; two ranks equal PyTorch."""
+    imports = imported(flags, name, tmp_path / "model")
+    entries = [one for one in entries_for_model(name) if "prompts" not in one]
+    alone, split = (records_of_three_steps(imports, {}, tmp_path / str(tensor), tensor, entries, hidden=IMPORTED_HIDDEN)
+                    for tensor in (1, 4))  # fmt: skip
+    assert split.keys() == alone.keys()
+    for key, record in alone.items():
+        agree(record, split[key])
 
 
 def outliers_of(values: np.ndarray, k: int) -> np.ndarray:

@@ -131,6 +131,17 @@ def test_it_gives_up_after_the_restarts(tmp_path: Path) -> None:
     assert "supervise: the run ended with code 7 after 1 restarts; no more follow" in errors
 
 
+def test_pauses_grow_only_without_a_new_checkpoint(tmp_path: Path) -> None:
+    """The first three runs save one."""
+    script = """count=$(ls save | wc -l)
+                if [ $count -lt 3 ]; then mkdir save/step_0000000$count; touch save/step_0000000$count/manifest.json; fi
+                exit 7"""
+    (tmp_path / "save").mkdir()
+    with supervised(tmp_path, ["sh", "-c", script, "sh", "--save=save"], "--max-restarts", "4") as process:
+        assert process.wait(30) == 7
+    assert re.findall(r"restart . of 4 in (\d+) s$", texts(tmp_path)[1], re.M) == ["1", "1", "1", "2"]
+
+
 def test_the_first_start_goes_on_too(flags, tmp_path: Path) -> None:
     """A batch job that is queued again."""
     save = tmp_path / "saved"

@@ -146,7 +146,7 @@ ODD_FILES = {
     "prompts are a pipe": ("monitor_prompts", "pipe", "it is not a regular file"),
     "text is a folder of the kernel": ("data_path", "/proc/self", ""),
     "text is a pipe": ("data_path", "pipe", "cannot be read"),
-    "text is too long": ("data_path", "sparse", "1099511627776 tokens make 34359738368 sequences of 32 tokens, more than 134217728"),
+    "text is too long": ("data_path", "sparse", "1099511627776 tokens make 34359738367 sequences of 32 tokens, more than 134217728"),
 }
 
 

@@ -4,10 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tensor_tracer/base/result.h"
-#include "tensor_tracer/checkpoint/safetensors.h"
+#include "tensor_tracer/checkpoint/file_facts.h"
 
 /// The manifest of a checkpoint: manifest.json lists the files with their sizes and checksums, and
 /// holds the facts of the run. manifest.crc32c holds the checksum of manifest.json. Thread: any.
@@ -20,6 +21,12 @@ struct Manifest {
   nlohmann::json facts;                   // of the run: docs/checkpoints.md
   std::optional<double> valid_loss = {};  // if the step was evaluated
 };
+
+/// manifest.json as a text.
+std::string to_text(const Manifest& manifest);
+
+/// Reads such a text. `path`: for the error, whose code is "damaged".
+base::Result<Manifest> parse_manifest(std::string_view text, const std::string& path);
 
 /// Writes both files into `folder`.
 base::Status write_manifest(const std::string& folder, const Manifest& manifest);

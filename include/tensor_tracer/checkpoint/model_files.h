@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,32 +11,32 @@
 
 namespace tt::checkpoint {
 
-/// Writes the tensors of a model as model.safetensors; above `max_bytes` as several files and
-/// model.safetensors.index.json, as transformers does. Errors have the code "storage" and name the
-/// path. Thread: one.
+/// Writes the tensors of a model, one after another, as model.safetensors; above `max_bytes` as
+/// several files and model.safetensors.index.json, as transformers does. Errors have the code
+/// "storage" and name the path. Thread: one.
 class ModelFiles {
  public:
-  /// The folder exists.
-  explicit ModelFiles(std::string folder, std::size_t max_bytes = std::size_t{4} << 30U)
-      : folder_(std::move(folder)), max_bytes_(max_bytes) {}
+  static constexpr std::size_t kMaxBytes = std::size_t{4} << 30U;
 
-  /// Keeps the tensor until its file is full, then writes the file.
-  base::Status add(NamedTensor tensor);
-  /// Writes the rest, and gives the files their names. No call may follow.
+  /// The folder exists. `tensors`: all of the model, in the order of add().
+  ModelFiles(std::string folder, const std::vector<TensorSpec>& tensors,
+             std::size_t max_bytes = kMaxBytes);
+
+  /// Writes the next tensor. REQUIRES: as SafetensorsWriter::add().
+  base::Status add(const at::Tensor& tensor);
+  /// Writes the index, if there are several files. REQUIRES: all tensors were added. No call may
+  /// follow.
   base::Status finish();
 
  private:
-  base::Status write_pending();
-  std::string path_of(std::size_t file) const;
-  base::Status write_index(const std::vector<std::string>& names) const;
+  std::string name_of(std::size_t file) const;
+  base::Status begin_file();
+  base::Status write_index() const;
 
   const std::string folder_;
-  const std::size_t max_bytes_;
-  std::vector<NamedTensor> pending_;
-  std::size_t pending_bytes_ = 0;
-  std::uint64_t total_bytes_ = 0;
-  std::size_t num_files_ = 0;
-  std::map<std::string, std::size_t> file_of_;  // by tensor
+  std::vector<std::vector<TensorSpec>> files_;  // by file
+  std::size_t file_ = 0;                        // of the next tensor
+  std::optional<SafetensorsWriter> writer_;     // of that file; nullopt: not begun
 };
 
 }  // namespace tt::checkpoint

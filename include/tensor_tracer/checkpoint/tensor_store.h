@@ -14,10 +14,8 @@
 
 namespace tt::checkpoint {
 
-/// The tensors of several safetensors files. A tensor is whole in one file, or in parts in several
-/// files: a file whose metadata have the key DCP_SHARDING_INFO names the offsets of its parts, as
-/// torch.distributed.checkpoint's HuggingFaceStorageWriter does. The files are mapped; a read
-/// touches only the bytes that it returns. Thread: any.
+/// The tensors of several safetensors files, whole or in parts (tensor_table.h). The files are
+/// mapped; a read touches only the bytes that it returns. Thread: any.
 class TensorStore {
  public:
   /// `files`: names in `folder`. Error: the code is "not_found" or "damaged", and `where` names the
@@ -32,6 +30,8 @@ class TensorStore {
   std::vector<std::string> names() const;
   /// Of the whole tensor; nullopt: no tensor has the name.
   std::optional<std::vector<std::int64_t>> shape_of(const std::string& name) const;
+  /// Of a joined tensor: that of its first source. nullopt: no tensor has the name.
+  std::optional<at::ScalarType> dtype_of(const std::string& name) const;
 
   /// A tensor that is made of others: `sources` joined along dim 0.
   struct Joined {
@@ -47,6 +47,8 @@ class TensorStore {
   /// them, because two nodes may have different files under the same path.
   const std::map<std::string, std::string>& fingerprints() const { return fingerprints_; }
 
+  /// A copy of the whole tensor, in dtype_of(name). Error: no tensor `name`.
+  base::Result<at::Tensor> read(const std::string& name) const;
   /// Copies the shard of rank `rank` of `ranks` into `out`, in the rank's local order, and converts
   /// it to the dtype of `out`. A replicated placement copies the whole tensor. Error: no tensor
   /// `name`, or its whole shape is not `full_shape`. REQUIRES: `out` is a CPU tensor with the
@@ -69,15 +71,12 @@ class TensorStore {
     bool transposed = false;  // the file holds the transposed matrix
   };
   TensorStore() = default;
-  base::Status add_file(const std::string& path);
-  base::Status complete(const std::string& name);
   void copy_interval(const std::string& name, std::int64_t dim, const mesh::Interval& interval,
                      const at::Tensor& out) const;
 
   std::map<std::string, Facts> facts_;
   std::map<std::string, std::string> fingerprints_;
   std::map<std::string, std::vector<Part>> parts_;
-  std::map<std::string, std::string> last_file_;  // that holds a part of the tensor
 };
 
 }  // namespace tt::checkpoint

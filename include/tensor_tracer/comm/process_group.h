@@ -6,7 +6,10 @@
 #include <memory>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <string_view>
+
+#include "tensor_tracer/comm/collective_log.h"
 
 namespace tt::comm {
 
@@ -21,6 +24,15 @@ enum class ReduceOp { kSum, kMax };
 namespace detail {
 class GroupImpl;
 class WorkImpl;
+
+/// A call in the log of its group; without a log it does nothing.
+struct OpenCall {
+  CollectiveLog* log = nullptr;
+  std::uint64_t number = 0;
+  void end() const {
+    if (log != nullptr) log->end(number);
+  }
+};
 }  // namespace detail
 
 /// Wraps host memory as a uint8 CPU tensor of one dim, for bytes that are not a tensor, such as a
@@ -33,7 +45,7 @@ at::Tensor host_bytes(std::span<const std::byte> bytes);
 class Work {
  public:
   Work();  // already done
-  explicit Work(std::unique_ptr<detail::WorkImpl> impl);
+  explicit Work(std::unique_ptr<detail::WorkImpl> impl, detail::OpenCall call = {});
   Work(Work&&) noexcept;
   Work& operator=(Work&&) noexcept;
   ~Work();  // REQUIRES: done, or an exception is ending the program
@@ -45,6 +57,7 @@ class Work {
 
  private:
   std::unique_ptr<detail::WorkImpl> impl_;
+  detail::OpenCall call_;
 };
 
 /// A small value handle for a group of ranks that call the same operations in the same order. Every
@@ -72,8 +85,15 @@ class ProcessGroup {
   /// True if the group supports tensors on this device.
   bool supports(at::Device device) const;
 
-  /// Collective: ranks with the same color form a new group, ordered by key, then by rank.
-  ProcessGroup split(int color, int key) const;
+  /// Collective: ranks with the same color form a new group, ordered by key, then by rank. `name`:
+  /// of the group, in errors and in the log.
+  ProcessGroup split(int color, int key, const std::string& name = "part") const;
+
+  /// From now on the operations of this group of all ranks, and of the groups split off from it,
+  /// are recorded, except if they have one rank. REQUIRES: the ranks of this group are global.
+  void record_into(CollectiveLog& log) const;
+  /// Null: the operations are not recorded.
+  CollectiveLog* log() const;
 
   /// Reduces `tensor` in place; every rank gets the result.
   void all_reduce(at::Tensor& tensor, ReduceOp op = ReduceOp::kSum) const;

@@ -74,10 +74,18 @@ struct ModelConfig {
 };
 
 struct DataConfig {
-  std::vector<std::string> data_path;     // text files or folders
+  std::vector<std::string> data_path;     // docs/data.md; read by parse_data_path()
   std::vector<std::string> data_exclude;  // names of folders that are left out
   std::string tokenizer;                  // tokenizer.json, its folder, or "byte"; empty: default
   std::string split = "95,5";             // train,validation in per cent
+  std::string documents = "auto";         // or "joined", "packed", "padded"
+  std::string overlong = "refuse";        // or "cut"
+};
+
+/// A dataset of --data-path.
+struct DataPart {
+  double weight = 1.0;
+  std::vector<std::string> paths;
 };
 
 struct OptimizerConfig {
@@ -154,7 +162,10 @@ struct TrainConfig {
   std::int64_t seed = 1234;
   std::string params_dtype = "float32";  // or "float64"
   bool bf16 = false;
-  int threads = 0;  // per rank; 0: allowed CPUs / ranks on the node
+  std::int64_t loss_chunk_size = 0;  // tokens; 0: by the vocabulary
+  int threads = 0;                   // per rank; 0: allowed CPUs / ranks on the node
+  double watchdog_timeout = 100.0;   // seconds; 0: off
+  std::optional<double> watchdog_first_step_timeout;  // unset: 300 s, or watchdog_timeout
   std::string run_name;
   std::string run_dir;               // empty: runs/<id>
   std::string log_format = "text";   // or "json"
@@ -165,6 +176,8 @@ struct TrainConfig {
 
   /// True if the run begins with a trace plan: it has a page, or an option asks for traced data.
   bool is_traced() const;
+  /// The watchdog's limit until the first step has ended, in seconds; 0: none.
+  double first_watchdog_timeout() const;
   /// The dtype of activations, with PyTorch's name.
   std::string compute_dtype() const { return bf16 ? "bfloat16" : params_dtype; }
   /// The batch size of the whole job, defaults resolved.
@@ -198,6 +211,11 @@ std::optional<std::vector<std::int64_t>> parse_steps(const std::string& text);
 /// The per cent of train and of validation in --split. Nothing if the text is not two numbers above
 /// 0 with the sum 100.
 std::optional<std::pair<double, double>> parse_split(const std::string& text);
+
+/// The datasets of --data-path: pairs of a weight and a path, or paths without weights, which are
+/// one dataset. The first value decides: a number is a weight. Error: a pair is not complete, or a
+/// weight is no number above 0.
+base::Result<std::vector<DataPart>> parse_data_path(const std::vector<std::string>& values);
 
 /// The options of the model, resolved, by key; also "add_bias_linear", Megatron-LM's name.
 nlohmann::json to_json(const ModelConfig& model);

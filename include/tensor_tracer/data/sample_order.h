@@ -5,16 +5,14 @@
 
 namespace tt::data {
 
-/// Divides a corpus into samples of seq_length + 1 tokens, splits them into training and
-/// validation, and orders them. Depends only on sizes, split and seed, not on the mesh. Sample i
-/// covers tokens [i*seq_length, (i+1)*seq_length + 1). Validation gets runs of 16 neighbouring
-/// samples at even distances, so that training and validation both have samples from every part of
-/// the text. Thread: one.
+/// Splits the samples of a dataset into training and validation, and orders them. Depends only on
+/// their number, split and seed, not on the mesh. Validation gets runs of 16 neighbouring samples
+/// at even distances, so that training and validation both have samples from every part of the
+/// data. Thread: one.
 class SampleOrder {
  public:
   /// REQUIRES: valid_percent in (0, 100).
-  SampleOrder(std::int64_t num_tokens, std::int64_t seq_length, double valid_percent,
-              std::uint64_t seed);
+  SampleOrder(std::int64_t samples, double valid_percent, std::uint64_t seed);
 
   std::int64_t num_train() const { return static_cast<std::int64_t>(train_.size()); }
   std::int64_t num_valid() const { return static_cast<std::int64_t>(valid_.size()); }
@@ -23,14 +21,14 @@ class SampleOrder {
   /// REQUIRES: num_train() > 0.
   std::int64_t train_sample(std::int64_t n);
   /// The n-th validation sample. The order is shuffled once, so that a few samples represent the
-  /// whole text; after the last sample it starts again. REQUIRES: num_valid() > 0.
+  /// whole data; after the last sample it starts again. REQUIRES: num_valid() > 0.
   std::int64_t valid_sample(std::int64_t n) const;
 
  private:
   void shuffle_epoch(std::int64_t epoch);
 
   const std::uint64_t seed_;
-  std::vector<std::int64_t> train_;     // in text order
+  std::vector<std::int64_t> train_;     // in the order of the data
   std::vector<std::int64_t> valid_;     // shuffled once
   std::vector<std::int64_t> shuffled_;  // train_ in the order of this epoch
   std::int64_t epoch_ = -1;

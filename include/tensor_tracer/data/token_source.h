@@ -2,8 +2,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "tensor_tracer/base/result.h"
@@ -19,6 +21,14 @@ class TokenSource {
   virtual std::int64_t size() const = 0;
   /// Ids [begin, begin + count), int64. REQUIRES: they lie inside the text.
   virtual at::Tensor read(std::int64_t begin, std::int64_t count) const = 0;
+  /// True: the loss of some tokens does not count.
+  virtual bool has_mask() const { return false; }
+  /// Whether the loss of predicting the tokens from `begin` on counts. REQUIRES: they lie inside
+  /// the text.
+  virtual void read_counted(std::int64_t begin, std::span<bool> counted) const {
+    static_cast<void>(begin);
+    std::ranges::fill(counted, true);
+  }
   /// Entropy of single tokens in nats: the loss of a model that knows only the frequencies.
   virtual double unigram_entropy() const = 0;
 };

@@ -21,6 +21,11 @@ inline constexpr std::size_t kMaxIndexBytes = std::size_t{64} << 20U;
 /// The JSON object in a file. Error: the file is missing, above `limit` bytes, or something else.
 base::Result<nlohmann::json> read_json_file(const std::string& path, std::size_t limit);
 
+/// The files that model.safetensors.index.json names, sorted. `path`: for the error: its list is
+/// wrong, or names something else than a .safetensors file of its folder.
+base::Result<std::vector<std::string>> files_of_index(const nlohmann::json& index,
+                                                      const std::string& path);
+
 /// A model in a folder.
 struct ModelFolder {
   std::string path;

@@ -14,6 +14,7 @@
 #include "tensor_tracer/model/head.h"
 #include "tensor_tracer/nn/attention.h"
 #include "tensor_tracer/nn/context.h"
+#include "tensor_tracer/nn/cross_entropy.h"
 #include "tensor_tracer/nn/embedding.h"
 #include "tensor_tracer/nn/mlp.h"
 #include "tensor_tracer/nn/norm.h"
@@ -82,9 +83,9 @@ class Gpt {
   const std::shared_ptr<const points::PlaceTable>& places() const { return place_table_; }
 
   /// Mean cross entropy in nats of labels given tokens, both int64 [batch, sequence]; a scalar, the
-  /// same on every tensor rank.
+  /// same on every tensor rank. `mask`: of the labels, [batch, sequence].
   at::Tensor loss(const at::Tensor& tokens, const at::Tensor& labels,
-                  const nn::ForwardContext& context) const;
+                  const nn::ForwardContext& context, const nn::LossMask& mask = {}) const;
 
   /// Scores of the next token, [batch, sequence, local vocabulary].
   at::Tensor logits(const at::Tensor& tokens, const nn::ForwardContext& context) const;
@@ -106,7 +107,6 @@ class Gpt {
   at::Tensor hidden_states(const at::Tensor& tokens, const nn::ForwardContext& context) const;
 
   config::ModelConfig config_;
-  comm::ProcessGroup group_;
   at::ScalarType dtype_;
   nn::VocabParallelEmbedding word_embeddings_;
   std::optional<nn::Parameter> position_embeddings_;

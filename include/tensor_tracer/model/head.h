@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tensor_tracer/config/train_config.h"
 #include "tensor_tracer/nn/context.h"
+#include "tensor_tracer/nn/cross_entropy.h"
 #include "tensor_tracer/nn/norm.h"
 
 namespace tt::model {
@@ -32,6 +34,11 @@ class Head {
   at::Tensor forward(const at::Tensor& x, const nn::ForwardContext& context) const;
   /// True if a program acts on a place of forward() that has a value for each token.
   bool is_watched(const nn::ForwardContext& context) const;
+  /// [batch, sequence, hidden] -> the mean cross entropy of the labels, int64 [batch, sequence].
+  /// `mask`: of the labels, [batch, sequence]. If no entry and no program needs the logits, they
+  /// are never whole in memory.
+  at::Tensor loss(const at::Tensor& x, const at::Tensor& labels, const nn::ForwardContext& context,
+                  const nn::LossMask& mask) const;
   /// Captures the lens of `x` if an entry of the plan needs it. Programs that change the weights of
   /// the head have no effect on it.
   void show_lens(const points::PlaceKey& lens, const at::Tensor& x,
@@ -45,11 +52,17 @@ class Head {
 
  private:
   at::Tensor output_weight() const { return output_weight_.local.to(dtype_); }
+  nn::VocabularyShard shard() const;
+  std::pair<at::Tensor, at::Tensor> operands(const at::Tensor& x,
+                                             const nn::ForwardContext& context) const;
+  at::Tensor logits(const at::Tensor& normed, const at::Tensor& weight,
+                    const nn::ForwardContext& context) const;
 
   comm::ProcessGroup group_;
   at::ScalarType dtype_;
   std::int64_t hidden_size_;
   std::int64_t num_layers_;
+  std::int64_t loss_chunk_size_;
   nn::Norm final_norm_;
   nn::Parameter output_weight_;
   std::vector<points::PlaceKey> places_;  // by the list in head.cpp

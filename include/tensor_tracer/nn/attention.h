@@ -14,8 +14,9 @@
 
 namespace tt::nn {
 
-/// Causal self-attention with heads sharded over the tensor axis. With fewer query groups than
-/// ranks, each rank that needs the keys and values of a group holds a copy of them.
+/// Causal self-attention with heads sharded over the tensor axis. Tokens attend only within their
+/// document. With fewer query groups than ranks, each rank that needs the keys and values of a
+/// group holds a copy of them.
 class Attention {
  public:
   /// `name`: parameters are <name>.qkv.weight and so on.
@@ -42,9 +43,11 @@ class Attention {
   void show_health(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                    const at::Tensor& written_BNTT, const ForwardContext& context) const;
   at::Tensor health(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
-                    const at::Tensor& written_BNTT, const trace::TokenWindow& wanted) const;
-  at::Tensor logits(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD) const;
-  at::Tensor probabilities(const at::Tensor& logits_BNTT) const;
+                    const at::Tensor& written_BNTT, const trace::TokenWindow& wanted,
+                    const RowDocuments& documents) const;
+  at::Tensor logits(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
+                    const RowDocuments& documents) const;
+  at::Tensor probabilities(const at::Tensor& logits_BNTT, const RowDocuments& documents) const;
   at::Tensor normalize(const std::optional<Norm>& norm, const at::Tensor& x_BTF, std::size_t place,
                        const ForwardContext& context) const;
   at::Tensor rotate(const at::Tensor& x_BTF, std::size_t place,

@@ -9,6 +9,7 @@
 
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/nn/kv_cache.h"
+#include "tensor_tracer/nn/row_documents.h"
 #include "tensor_tracer/points/place_table.h"
 #include "tensor_tracer/trace/intervention_pass.h"
 #include "tensor_tracer/trace/pass.h"
@@ -29,6 +30,8 @@ struct BuildContext {
   at::Device device = at::kCPU;
   /// True: parameters get no first numbers, because they are loaded. Adapters get them.
   bool loads_parameters = false;
+  /// Tokens of a chunk of the loss; 0: by the vocabulary (cross_entropy.h).
+  std::int64_t loss_chunk_size = 0;
   /// Parameters that are not trained: their names match one of these patterns (fnmatch). Adapters
   /// are always trained.
   std::vector<std::string> frozen = {};
@@ -48,7 +51,9 @@ struct ForwardContext {
   std::int64_t first_row = 0;                        // of this micro-batch, in the global batch
   bool is_training = true;                           // dropout on
   trace::InterventionPass* interventions = nullptr;  // null: no program acts in this forward
-  KvCache* cache = nullptr;                          // null: no keys and values are kept
+  RowDocuments documents = {};                       // of the rows of this micro-batch
+  double loss_gradient = 1.0;  // with which the backward pass will begin; not 0
+  KvCache* cache = nullptr;    // null: no keys and values are kept
 
   /// Runs a trace point: programs change `x`, then the pass captures it. Returns the changed `x`.
   at::Tensor point(const points::PlaceKey& place, at::Tensor x) const {
@@ -61,6 +66,17 @@ struct ForwardContext {
     if (interventions != nullptr && interventions->acts_at(place)) [[unlikely]]
       return interventions->at_point(place, x);
     return x;
+  }
+  /// True if an entry or a program needs the place or its gradient; `batch`: rows of the forward.
+  /// The same on every tensor rank.
+  bool shows(const points::PlaceKey& place, std::int64_t batch) const {
+    return (interventions != nullptr && interventions->acts_at(place)) ||
+           pass.rows_wanted(place, batch) > 0 ||
+           pass.rows_wanted(place, batch, /*gradient=*/true) > 0;
+  }
+  /// The position of each token, int64 [batch, tokens]; undefined: its index in the row.
+  at::Tensor positions() const {
+    return cache != nullptr && cache->is_step() ? cache->positions() : documents.positions();
   }
   bool skips(int layer) const { return interventions != nullptr && interventions->skips(layer); }
 };

@@ -28,13 +28,6 @@ class VocabParallelEmbedding {
   std::int64_t first_token_ = 0;
 };
 
-/// Mean over tokens of -log softmax(logits)[label], with the vocabulary sharded over the ranks of
-/// `group` as in VocabParallelEmbedding. `logits` [tokens, local vocabulary], labels int64
-/// [tokens]. Computed in float32, or float64 for float64 logits. The ranks exchange three values
-/// per token. Source: Megatron-LM (arXiv 1909.08053), 3.
-at::Tensor vocab_parallel_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
-                                        std::int64_t first_token, const comm::ProcessGroup& group);
-
 /// The first token of this rank's shard of the vocabulary.
 std::int64_t first_local_token(std::int64_t vocab_size, const comm::ProcessGroup& group);
 

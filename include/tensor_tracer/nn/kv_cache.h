@@ -25,8 +25,8 @@ class KvCache {
 
   /// False: the pass runs over prompts.
   bool is_step() const { return is_step_; }
-  /// Of a step: the position of each row's new token, int64 [batch].
-  const at::Tensor& positions() const { return lengths_; }
+  /// Of a step: the position of each row's new token, int64 [batch, 1].
+  const at::Tensor& positions() const { return positions_; }
 
   /// The layer, from 1, that the next call of store() or attend() means.
   void enter(int layer);
@@ -50,8 +50,9 @@ class KvCache {
 
   std::vector<Layer> layers_;
   std::size_t current_ = 0;
-  at::Tensor lengths_;  // tokens that each row holds
-  at::Tensor rows_;     // 0, 1, …
+  at::Tensor lengths_;    // tokens that each row holds
+  at::Tensor positions_;  // the same, with a dim for the new token
+  at::Tensor rows_;       // 0, 1, …
   std::int64_t longest_ = 0;
   std::int64_t capacity_;
   std::int64_t passes_ = 0;

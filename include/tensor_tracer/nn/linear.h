@@ -73,8 +73,8 @@ class RowParallelLinear : public ParallelLinear {
 at::Tensor row_parallel_matmul(const at::Tensor& x, const at::Tensor& weight,
                                const comm::ProcessGroup& group);
 
-/// x Wᵀ for the output layer, whose weight may be the embedding's. No sum over ranks in the forward
-/// pass; the backward pass sums the gradient of x over the ranks.
+/// x Wᵀ of which each rank has the whole x and a shard of W along its first dim. No sum over ranks
+/// in the forward pass; the backward pass sums the gradient of x over the ranks.
 at::Tensor column_parallel_matmul(const at::Tensor& x, const at::Tensor& weight,
                                   const comm::ProcessGroup& group);
 

@@ -82,6 +82,7 @@ class ForwardRunner {
   const std::int64_t micro_batch_size_;
   const std::int64_t global_batch_;
   const std::int64_t num_micro_batches_;
+  const double loss_gradient_;  // of the loss of a micro-batch
   const Groups& groups_;
   const model::Gpt& model_;
   data::Batches& batches_;

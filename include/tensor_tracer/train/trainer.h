@@ -13,7 +13,7 @@
 #include "tensor_tracer/control/run_control.h"
 #include "tensor_tracer/data/batches.h"
 #include "tensor_tracer/data/prompts.h"
-#include "tensor_tracer/data/token_source.h"
+#include "tensor_tracer/data/samples.h"
 #include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/optim/adamw.h"
 #include "tensor_tracer/trace/intervention_hooks.h"
@@ -23,6 +23,7 @@
 #include "tensor_tracer/train/forward_runner.h"
 #include "tensor_tracer/train/gradients.h"
 #include "tensor_tracer/train/groups.h"
+#include "tensor_tracer/train/hf_writer.h"
 #include "tensor_tracer/train/update_watch.h"
 
 namespace tt::train {
@@ -30,7 +31,7 @@ namespace tt::train {
 /// The results of one step; the same on every rank, except for the times.
 struct StepReport {
   std::int64_t step = 0;
-  double loss = 0.0;  // nats per token, mean over the global batch
+  double loss = 0.0;  // nats per token, mean over the labels of the global batch that count
   double lr = 0.0;
   double grad_norm = 0.0;  // before clipping
   double tokens_per_second = 0.0;
@@ -50,15 +51,6 @@ class TrainError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A folder of Hugging Face that a run writes at its end.
-struct HfFolder {
-  std::string path;            // empty: none
-  nlohmann::json config;       // its config.json
-  std::string model_from;      // a folder whose generation_config.json is copied; empty: none
-  std::string tokenizer_from;  // a folder whose tokenizer files are copied; empty: none
-  bool replaces = false;       // a model that the former run of a resumed run wrote there
-};
-
 /// A folder of PEFT that a run writes at its end.
 struct AdapterFolder {
   std::string path;               // empty: none
@@ -71,7 +63,7 @@ struct AdapterFolder {
 /// control_source and sink are null if there is no hub or this rank has no connection to it.
 struct TrainerParts {
   Groups groups;
-  const data::TokenSource* tokens = nullptr;       // the training text
+  const data::Blend* blend = nullptr;              // the data to train on
   data::Tokenizer tokenize = data::bytes_of;       // for prompts from viewers; global rank 0
   trace::ControlSource* control_source = nullptr;  // global rank 0
   trace::TraceSink* sink = nullptr;                // leaders
@@ -123,6 +115,7 @@ class Trainer {
 
  private:
   void run_steps();
+  bool begin_step(std::int64_t number);
   StepReport step(std::int64_t number);
   void update(const StepReport& report);
   double evaluate(std::int64_t number);
@@ -147,7 +140,6 @@ class Trainer {
   const config::TrainConfig config_;
   TrainerParts parts_;
   std::vector<std::int64_t> export_steps_;
-  data::SampleOrder order_;
   data::Batches batches_;
   model::Gpt model_;
   std::vector<nn::Parameter> parameters_;

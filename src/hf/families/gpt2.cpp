@@ -31,7 +31,7 @@ base::Status read_gpt2(ConfigReader& config, ModelConfig& model) {
   if (const auto known = kActivations.find(activation); known != kActivations.end())
     model.activation = known->second;
   else
-    config.refuse("activation_function", "\"" + activation + "\" is not one that GPT-2 has here");
+    config.refuse("activation_function", shown(activation) + " is not one that GPT-2 has here");
   bool tied = true;
   config.read("tie_word_embeddings", tied);
   model.untie_embeddings_and_output_weights = !tied;

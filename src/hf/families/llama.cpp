@@ -38,7 +38,7 @@ base::Status read_rope(ConfigReader& config, ModelConfig& model) {
     inner.read("original_max_position_embeddings", model.rope_original_max_positions);
   } else if (type != "default") {
     inner.refuse("rope_type",
-                 "is \"" + type + "\"; this program computes \"default\" and \"llama3\"");
+                 "is " + shown(type) + "; this program computes \"default\" and \"llama3\"");
   }
   return inner.status();
 }

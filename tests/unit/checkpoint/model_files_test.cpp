@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tensor_tracer/checkpoint/tensor_store.h"
 
@@ -30,11 +31,14 @@ TEST(ModelFiles, SplitsAboveTheLimitAndWritesAnIndex) {
       "model-00003-of-00003.safetensors", "model.safetensors.index.json"};
   for (const std::size_t limit : {1000, 100}) {
     fs::create_directories(folder);
-    ModelFiles files(folder.string(), limit);
     // 40, 40, 400 and 8 bytes.
-    for (const auto& [name, count] :
-         std::vector<std::pair<std::string, int>>{{"b", 10}, {"a", 10}, {"large", 100}, {"c", 2}})
-      ASSERT_TRUE(files.add({name, at::full({count}, count, at::kFloat)}).ok());
+    const std::vector<TensorSpec> tensors = {{"b", at::kFloat, {10}},
+                                             {"a", at::kFloat, {10}},
+                                             {"large", at::kFloat, {100}},
+                                             {"c", at::kFloat, {2}}};
+    ModelFiles files(folder.string(), tensors, limit);
+    for (const TensorSpec& tensor : tensors)
+      ASSERT_TRUE(files.add(at::full(tensor.shape, tensor.shape[0], at::kFloat)).ok());
     ASSERT_TRUE(files.finish().ok());
     EXPECT_EQ(names_in(folder), limit == 100 ? split : std::set<std::string>{"model.safetensors"});
     std::vector<std::string> safetensors;

@@ -106,6 +106,7 @@ TEST(TrainConfig, RefusesWhatDoesNotFitAndNamesAllNumbers) {
       {[](auto& c) { c.optimizer.adam_beta2 = 1; }, 1, "--adam-beta2: 1 is not in [0, 1)"},
       {[](auto& c) { c.optimizer.adam_eps = 0; }, 1, "--adam-eps: 0 is not above 0"},
       {[](auto& c) { c.global_batch_size = -8; }, 1, "--global-batch-size: -8 is below 0"},
+      {[](auto& c) { c.loss_chunk_size = -1; }, 1, "--loss-chunk-size: -1 is below 0"},
       {[](auto& c) { c.eval_interval = -1; }, 1, "--eval-interval: -1 is below 0"},
       {[](auto& c) {
          c.model.position_embedding_type = "rope";
@@ -163,6 +164,21 @@ TEST(TrainConfig, ARunWithoutAPageIsTracedIfAnOptionAsksForTracedData) {
       EXPECT_EQ(config.is_traced(), is_traced) << i;
     }
   }
+}
+
+TEST(TrainConfig, DatasetsAreWeightsAndPathsOrOnlyPaths) {
+  const auto parts = parse_data_path({"0.25", "a", "3e1", "b"});
+  ASSERT_TRUE(parts.ok());
+  ASSERT_EQ(parts.value().size(), 2U);
+  EXPECT_EQ(parts.value()[0].weight, 0.25);
+  EXPECT_EQ(parts.value()[1].weight, 30);
+  EXPECT_THAT(parts.value()[1].paths, testing::ElementsAre("b"));
+  const auto plain = parse_data_path({"a", "1", "./2"});
+  ASSERT_TRUE(plain.ok());
+  EXPECT_THAT(plain.value()[0].paths, testing::ElementsAre("a", "1", "./2"));
+  const std::vector<std::vector<std::string>> wrong = {
+      {"1"}, {"1", "a", "b", "2"}, {"-1", "a"}, {"0", "a"}, {"inf", "a"}, {"1", "a", "2"}};
+  for (const auto& values : wrong) EXPECT_FALSE(parse_data_path(values).ok()) << values.back();
 }
 
 TEST(TrainConfig, StepListsAreCommasAndRanges) {

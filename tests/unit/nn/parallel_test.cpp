@@ -2,8 +2,12 @@
 // out of the forward or backward pass, a shard cut at the wrong place or a bias added once per rank
 // shows here. Sums that cross ranks are compared within 1e-12, all else is exact.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -13,6 +17,7 @@
 #include "tensor_tracer/comm/shards.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/nn/attention.h"
+#include "tensor_tracer/nn/cross_entropy.h"
 #include "tensor_tracer/nn/embedding.h"
 #include "tensor_tracer/nn/mlp.h"
 #include "tensor_tracer/nn/random.h"
@@ -152,27 +157,122 @@ TEST(ParallelLayers, VocabParallelEmbeddingOfAnOddVocabulary) {
   });
 }
 
-TEST(ParallelLayers, VocabParallelCrossEntropyEqualsPyTorchs) {
-  const std::int64_t vocabulary = 13;
-  const at::Tensor labels = at::arange(12, at::kLong);
-  const LayerRun run = [&](const BuildContext& context) {
-    const auto placement = mesh::Placement::shard(1, {{vocabulary, context.tensor.size()}});
-    at::Tensor local = comm::take_shard(fixed_noise("logits", {12, vocabulary}) * 30, placement,
-                                        context.tensor.rank(), context.tensor.size())
-                           .set_requires_grad(true);
-    const at::Tensor loss = vocab_parallel_cross_entropy(
-        local, labels, first_local_token(vocabulary, context.tensor), context.tensor);
-    loss.backward();
+// Loss and gradients of 12 tokens; `whole`: through the whole logits.
+LayerRun loss_of(std::int64_t chunk_size, bool whole, double start = 1.0) {
+  return [=](const BuildContext& context) {
+    constexpr std::int64_t kTokens = 12, kVocabulary = 13, kHidden = 6;
+    const auto placement = mesh::Placement::shard(0, {{kVocabulary, context.tensor.size()}});
+    const at::Tensor x =
+        fixed_noise("x", {kTokens, kHidden}).to(context.compute_dtype).set_requires_grad(true);
+    const at::Tensor weight =
+        comm::take_shard(fixed_noise("weight", {kVocabulary, kHidden}) * 10, placement,
+                         context.tensor.rank(), context.tensor.size())
+            .to(context.compute_dtype)
+            .set_requires_grad(true);
+    const at::Tensor labels = at::arange(kTokens, at::kLong);
+    const VocabularyShard shard{context.tensor, first_local_token(kVocabulary, context.tensor),
+                                chunk_size};
+    const at::Tensor loss =
+        whole ? vocab_parallel_cross_entropy(output_logits(x, weight, shard), labels, shard)
+              : linear_cross_entropy(x, weight, labels, shard, start);
+    loss.backward(at::full_like(loss, 1.0 / 3));
     return Results{{"loss", loss.detach()},
-                   {"gradient", gather_full(local.grad(), placement, context.tensor)}};
+                   {"x.grad", x.grad()},
+                   {"weight.grad", gather_full(weight.grad(), placement, context.tensor)}};
   };
-  at::Tensor logits = (fixed_noise("logits", {12, vocabulary}) * 30).set_requires_grad(true);
-  const at::Tensor expected = at::cross_entropy_loss(logits, labels);
-  expected.backward();
-  const Results whole = run_on(1, run);
-  EXPECT_NEAR(whole.at("loss").item<double>(), expected.item<double>(), 1e-12);
-  EXPECT_TRUE(at::allclose(whole.at("gradient"), logits.grad(), 1e-12, 1e-15));
-  expect_same_on_every_axis(run);
+}
+
+TEST(CrossEntropy, EqualsPyTorchsInChunksOnEveryAxis) {
+  const at::Tensor x = fixed_noise("x", {12, 6}).set_requires_grad(true);
+  const at::Tensor weight = (fixed_noise("weight", {13, 6}) * 10).set_requires_grad(true);
+  const at::Tensor expected =
+      at::cross_entropy_loss(at::linear(x, weight), at::arange(12, at::kLong));
+  expected.backward(at::full_like(expected, 1.0 / 3));
+  for (const bool whole : {false, true}) {
+    for (const std::int64_t chunk_size : {1, 5, 12, 40}) {
+      for (const int ranks : {1, 2, 4}) {
+        const Results found = run_on(ranks, loss_of(chunk_size, whole));
+        EXPECT_NEAR(found.at("loss").item<double>(), expected.item<double>(), 1e-12);
+        EXPECT_TRUE(at::allclose(found.at("x.grad"), x.grad(), 1e-11, 1e-13));
+        EXPECT_TRUE(at::allclose(found.at("weight.grad"), weight.grad(), 1e-11, 1e-13));
+      }
+    }
+  }
+}
+
+// Whether anybody needs the whole logits must not change a bit.
+TEST(CrossEntropy, HasTheSameBitsThroughTheWholeLogits) {
+  for (const at::ScalarType dtype : {at::kDouble, at::kFloat, at::kBFloat16}) {
+    for (const std::int64_t chunk_size : {1, 5, 12, 40}) {
+      const auto run = [&](bool whole) {
+        return run_on(2, [&](BuildContext context) {
+          context.compute_dtype = dtype;
+          return loss_of(chunk_size, whole, /*start=*/1.0 / 3)(context);
+        });
+      };
+      const Results whole = run(true);
+      for (const auto& [name, value] : run(false))
+        EXPECT_TRUE(at::equal(value, whole.at(name))) << name << " " << dtype << " " << chunk_size;
+    }
+  }
+}
+
+TEST(CrossEntropy, ComputesOnlyTheGradientsThatAreNeeded) {
+  const comm::ProcessGroup alone;
+  const VocabularyShard shard{alone, 0, 5};
+  const at::Tensor labels = at::arange(12, at::kLong);
+  for (const bool trains_weight : {true, false}) {
+    const at::Tensor x = fixed_noise("x", {12, 6}).set_requires_grad(!trains_weight);
+    const at::Tensor weight = fixed_noise("weight", {13, 6}).set_requires_grad(trains_weight);
+    linear_cross_entropy(x, weight, labels, shard, 1.0).backward();
+    EXPECT_EQ(x.grad().defined(), !trains_weight);
+    EXPECT_EQ(weight.grad().defined(), trains_weight);
+  }
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = fixed_noise("x", {12, 6}).set_requires_grad(true);
+  EXPECT_FALSE(linear_cross_entropy(x, x, labels, shard, 1.0).requires_grad());
+}
+
+/// Counts the bytes of the largest tensor while it lives.
+class LargestTensor : public c10::Allocator {
+ public:
+  LargestTensor() : former_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(this, kPriority); }
+  ~LargestTensor() override { c10::SetCPUAllocator(former_, kPriority); }
+  std::size_t bytes() const { return bytes_; }
+
+  c10::DataPtr allocate(std::size_t bytes) override {
+    bytes_ = std::max(bytes_, bytes);
+    return former_->allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return former_->raw_deleter(); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    former_->copy_data(to, from, bytes);
+  }
+
+ private:
+  static constexpr std::uint8_t kPriority = 100;  // a smaller one than before has no effect
+  c10::Allocator* former_;
+  std::size_t bytes_ = 0;
+};
+
+TEST(CrossEntropy, NeverHoldsTheWholeLogits) {
+  constexpr std::int64_t kTokens = 96, kVocabulary = 512, kChunk = 16;
+  const comm::ProcessGroup alone;
+  const VocabularyShard shard{alone, 0, kChunk};
+  const at::Tensor labels = at::arange(kTokens, at::kLong);
+  const at::Tensor x = fixed_noise("x", {kTokens, 4}).set_requires_grad(true);
+  const at::Tensor weight = fixed_noise("weight", {kVocabulary, 4}).set_requires_grad(true);
+  const auto largest_of = [&](const std::function<at::Tensor()>& loss) {
+    const LargestTensor largest;
+    loss().backward();
+    return largest.bytes();
+  };
+  EXPECT_EQ(largest_of([&] { return linear_cross_entropy(x, weight, labels, shard, 1.0); }),
+            kChunk * kVocabulary * sizeof(double));
+  EXPECT_EQ(largest_of([&] {
+              return vocab_parallel_cross_entropy(output_logits(x, weight, shard), labels, shard);
+            }),
+            kTokens * kVocabulary * sizeof(double));
 }
 
 TEST(Parameters, StartTheSameOnEveryMeshBitForBit) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <array>
 #include <limits>
@@ -19,17 +20,23 @@ struct Fault {
   points::PlaceKey place;
   bool is_gradient = false;
   bool is_persistent = false;
+  bool stays = false;  // in the memory of a weight
 };
 
-/// Makes one place NaN, or its gradient.
+/// Makes one place NaN, or its gradient, or damages the weight at this place.
 class NanAtPlace : public trace::InterventionPass {
  public:
-  explicit NanAtPlace(const Fault& fault) : is_gradient_(fault.is_gradient) {
+  explicit NanAtPlace(const Fault& fault) : is_gradient_(fault.is_gradient), stays_(fault.stays) {
     places_.at(fault.place.index) = true;
     acts_ = places_.data();
   }
   at::Tensor at_point(const points::PlaceKey&, const at::Tensor& local) override {
     constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+    if (stays_) {
+      const at::NoGradGuard no_grad;
+      local.view(-1)[7].fill_(kNan);
+      return local;
+    }
     if (!is_gradient_) return local * kNan;
     local.register_hook([](const at::Tensor& gradient) { return gradient * kNan; });
     return local;
@@ -40,7 +47,7 @@ class NanAtPlace : public trace::InterventionPass {
   void end() override {}
 
  private:
-  const bool is_gradient_;
+  const bool is_gradient_, stays_;
   std::array<bool, 1024> places_ = {};  // more than the tiny model has
 };
 

@@ -97,5 +97,27 @@ TEST(NonFinite, TheGoodStateIsSaved) {
   }
 }
 
+// A weight that was damaged in memory is no fault of the step: no classification, and its state is
+// not saved.
+TEST(NonFinite, ADamagedWeightIsNamedBeforeTheStepIsRepeated) {
+  for (const mesh::MeshShape shape : {mesh::MeshShape{.tensor = 2}, mesh::MeshShape{.data = 2}}) {
+    const auto folder = std::filesystem::temp_directory_path() /
+                        ("tt_damaged_weight_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder);
+    config::TrainConfig config = tiny_config(shape);
+    config.checkpoint.save = folder.string();
+    const auto places = model::describe_model(config.model, shape.tensor).places();
+    const Fault fault{.step = 6, .place = places->key("mlp.fc1.weight", 2), .stays = true};
+    for (const RankResult& result : train_with(fault, 1, shape, config)) {
+      EXPECT_EQ(result.train_error,
+                "the weight layers.2.mlp.fc1.weight on rank 1 is not finite at step 6");
+      EXPECT_FALSE(result.is_persistent.has_value());
+      EXPECT_EQ(std::ssize(result.reports), 6);
+    }
+    EXPECT_TRUE(checkpoint::find_checkpoints(folder.string()).empty());
+    std::filesystem::remove_all(folder);
+  }
+}
+
 }  // namespace
 }  // namespace tt::train

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -126,9 +127,9 @@ class Rank {
       : config_(config),
         groups_(make_groups(world, {.tensor = world.size()})),
         plan_context_(make_plan_context(config, groups_.shape, nullptr, {})),
-        order_(tokens().size(), config.model.seq_length,
-               config::parse_split(config.data.split).value().second, 1),
-        batches_(tokens(), order_, config.model.seq_length),
+        blend_(make_blend(config.model.seq_length)),
+        batches_(blend_, config.model.seq_length,
+                 config::parse_split(config.data.split).value().second, 1),
         gpt_({groups_.tensor, 1, at::kFloat, at::kFloat}, config.model, 2),
         collector_(left),
         left_(left),
@@ -166,10 +167,12 @@ class Rank {
   }
 
  private:
-  static const data::TokenSource& tokens() {
+  static data::Blend make_blend(std::int64_t seq_length) {
     static const data::TextCorpus corpus = make_corpus();
-    static const data::ByteTokens tokens(corpus);
-    return tokens;
+    data::Blend blend(1);
+    blend.front().samples = std::make_unique<data::StreamSamples>(
+        std::make_shared<data::ByteTokens>(corpus), seq_length);
+    return blend;
   }
   intervene::Context intervention_context() const {
     intervene::Context context;
@@ -187,7 +190,7 @@ class Rank {
   const config::TrainConfig config_;
   const Groups groups_;
   const trace::PlanContext plan_context_;
-  data::SampleOrder order_;
+  const data::Blend blend_;
   data::Batches batches_;
   model::Gpt gpt_;
   Collector collector_;

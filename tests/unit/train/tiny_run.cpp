@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/train/plan_context.h"
@@ -75,7 +76,9 @@ std::vector<Script::Record> records_of(const std::string& message) {
 std::vector<RankResult> train(const config::TrainConfig& config, mesh::MeshShape shape,
                               Script* script, const Customise& customise) {
   static const data::TextCorpus corpus = make_corpus();
-  static const data::ByteTokens tokens(corpus);
+  data::Blend blend(1);
+  blend.front().samples = std::make_unique<data::StreamSamples>(
+      std::make_shared<data::ByteTokens>(corpus), config.model.seq_length);
   EXPECT_TRUE(config::check_unseen(config, shape.world_size()).ok());
   std::vector<RankResult> results(static_cast<std::size_t>(shape.world_size()));
   comm::run_local(shape.world_size(), [&](const comm::ProcessGroup& world) {
@@ -83,7 +86,7 @@ std::vector<RankResult> train(const config::TrainConfig& config, mesh::MeshShape
     RankResult& result = results[static_cast<std::size_t>(world.rank())];
     TrainerParts parts;
     parts.groups = make_groups(world, shape);
-    parts.tokens = &tokens;
+    parts.blend = &blend;
     parts.plan_context = make_plan_context(config, shape, nullptr, {});
     if (world.rank() == 0) {
       parts.control_source = script;

@@ -1,0 +1,1 @@
+"""Text and conversations as token ids with roles: docs/prepare.md."""

@@ -1,0 +1,143 @@
+#include "tensor_tracer/data/jsonl.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+namespace tt::data {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kForms =
+    "write an object with \"text\", or with \"prompt\" and \"response\", on each line";
+
+// The texts of one line; only the last one counts in the loss.
+struct Texts {
+  std::string prompt;  // empty: none
+  std::string counted;
+};
+
+base::Error wrong_line(const std::string& place, const std::string& message,
+                       const std::string& remedy = kForms) {
+  return base::invalid_argument("--data-path", place + " " + message, remedy);
+}
+
+// A member that must be a text.
+base::Result<std::string> text_of(const json& line, const char* key, const std::string& place) {
+  const auto found = line.find(key);
+  if (!found->is_string())
+    return wrong_line(place, fmt::format("has a \"{}\" that is not a text", key));
+  const auto& text = found->get_ref<const std::string&>();
+  if (text.empty()) return wrong_line(place, fmt::format("has an empty \"{}\"", key));
+  return text;
+}
+
+base::Result<Texts> texts_of(const json& line, const std::string& file, const std::string& place) {
+  const bool has_text = line.contains("text");
+  const bool has_prompt = line.contains("prompt"), has_response = line.contains("response");
+  if (line.contains("messages")) {
+    return wrong_line(place, "holds \"messages\", which need the model's chat template",
+                      "run python -m tensor_tracer prepare " + file +
+                          " --tokenizer DIR --out DIR, and give the folder of --out");
+  }
+  if (has_text && (has_prompt || has_response))
+    return wrong_line(place, "has both \"text\" and a prompt or a response", "keep one of them");
+  if (has_prompt && !has_response) return wrong_line(place, "has a \"prompt\" and no \"response\"");
+  if (has_response && !has_prompt) return wrong_line(place, "has a \"response\" and no \"prompt\"");
+  if (!has_text && !has_prompt) return wrong_line(place, "has no \"text\" and no \"prompt\"");
+  Texts texts;
+  if (has_prompt) {
+    auto prompt = text_of(line, "prompt", place);
+    if (!prompt) return prompt.error();
+    texts.prompt = std::move(prompt).value();
+  }
+  auto counted = text_of(line, has_text ? "text" : "response", place);
+  if (!counted) return counted.error();
+  texts.counted = std::move(counted).value();
+  return texts;
+}
+
+// Collects the tokens of all documents.
+class Collector {
+ public:
+  explicit Collector(const JsonlReader& reader) : reader_(reader) {}
+
+  base::Status add(const Texts& texts, const std::string& place) {
+    if (auto status = add_text(texts.prompt, false, place); !status) return status;
+    if (auto status = add_text(texts.counted, true, place); !status) return status;
+    if (reader_.end) add_token(*reader_.end, true);
+    const auto end = static_cast<std::int64_t>(ids_.size());
+    const std::int64_t length = end - tokens_.begin.back();
+    if (length < 2)
+      return wrong_line(place, fmt::format("has {} token, which leaves none to predict", length),
+                        "write more text, or leave the line out");
+    tokens_.begin.push_back(end);
+    return {};
+  }
+
+  MemoryDocuments::Tokens take() {
+    const auto options = at::device(at::kCPU);
+    const auto size = static_cast<std::int64_t>(ids_.size());
+    tokens_.ids = at::empty({size}, options.dtype(at::kInt));
+    std::ranges::copy(ids_, tokens_.ids.mutable_data_ptr<std::int32_t>());
+    if (!has_prompt_) return std::move(tokens_);
+    tokens_.counted = at::empty({size}, options.dtype(at::kBool));
+    std::ranges::copy(counted_, tokens_.counted.mutable_data_ptr<bool>());
+    return std::move(tokens_);
+  }
+
+ private:
+  void add_token(std::int64_t id, bool counts) {
+    ids_.push_back(static_cast<std::int32_t>(id));
+    counted_.push_back(counts);
+  }
+
+  base::Status add_text(const std::string& text, bool counts, const std::string& place) {
+    if (text.empty()) return {};
+    const auto ids = reader_.tokenize(text);
+    if (!ids) return wrong_line(place, "cannot become tokens: " + ids.error().message);
+    for (const std::int64_t id : ids.value()) add_token(id, counts);
+    has_prompt_ = has_prompt_ || !counts;
+    return {};
+  }
+
+  const JsonlReader& reader_;
+  MemoryDocuments::Tokens tokens_;
+  std::vector<std::int32_t> ids_;
+  std::vector<bool> counted_;
+  bool has_prompt_ = false;
+};
+
+}  // namespace
+
+base::Result<std::shared_ptr<const MemoryDocuments>> JsonlReader::read(
+    const TextCorpus& files, const std::vector<std::string>& names) const {
+  Collector all(*this);
+  std::vector<std::pair<std::int32_t, std::int32_t>> origins;
+  for (std::size_t file = 0; file < names.size(); ++file) {
+    std::string_view rest = files.file(static_cast<std::int64_t>(file));
+    for (std::int32_t number = 1; !rest.empty(); ++number) {
+      const std::string_view line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+      if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+      const std::string place = fmt::format("line {} of \"{}\"", number, names[file]);
+      const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (!value.is_object()) return wrong_line(place, "is not a JSON object in UTF-8");
+      const auto texts = texts_of(value, names[file], place);
+      if (!texts) return texts.error();
+      if (auto status = all.add(texts.value(), place); !status) return status.error();
+      origins.emplace_back(static_cast<std::int32_t>(file), number);
+    }
+  }
+  if (origins.empty())
+    return base::invalid_argument("--data-path", "\"" + names.front() + "\" holds no document",
+                                  kForms);
+  return std::make_shared<const MemoryDocuments>(all.take(), names, std::move(origins));
+}
+
+}  // namespace tt::data

@@ -1,0 +1,90 @@
+"""The loss in chunks of tokens: nobody who looks at the logits changes a bit of the training.
+
+test_parity.py and test_lora.py compare the loss in chunks with PyTorch.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from program import Run, train
+from viewer import live_run
+
+STEPS = 4
+# A micro-batch has 128 tokens, so that the last chunk is a shorter one.
+CHUNKS: dict[str, Any] = {
+    "loss_chunk_size": 50, "train_iters": STEPS, "tensor_model_parallel_size": 2, "eval_interval": 2, "eval_iters": 1,
+}  # fmt: skip
+DTYPES = pytest.mark.parametrize("dtype", [{}, {"bf16": True}], ids=["float32", "bf16"])
+EXPORT_AT = f"1,{STEPS}"
+PLAN = {
+    "entries": [
+        {"point": "Logits", "rows": 0, "compressor": {"kind": "topk"}, "phases": ["train", "eval"]},
+        {"point": "Logits", "direction": "gradient", "rows": 0, "compressor": {"kind": "tile"}},
+    ]
+}
+QUIET = {
+    "read": 'save(logits.norm(), "norm")\nsave(logits.grad.norm(), "gradient")',
+    "written": "logits *= 1.0",
+    "gradient": "logits.grad *= 1.0",
+}
+
+
+def assert_same_bits(found: Run, expected: Run) -> None:
+    for step in (1, STEPS):
+        one, other = found.export(step), expected.export(step)
+        for mine, theirs in ((one.weights, other.weights), (one.gradients, other.gradients)):
+            assert mine.keys() == theirs.keys()
+            for name, value in mine.items():
+                assert torch.equal(value, theirs[name]), (step, name)
+
+
+def numbers(steps: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [(s["step"], s["loss"], s["grad_norm"], s.get("valid_loss")) for s in steps]
+
+
+@DTYPES
+def test_watched_logits_change_no_bit(dtype: dict[str, Any], flags, tmp_path: Path) -> None:
+    alone = train(flags | CHUNKS | dtype, tmp_path / "alone", 2, export_at=EXPORT_AT)
+    (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+    exports = tmp_path / "exports"
+    more = {"tensor_tracer_plan": tmp_path / "plan.json", "export_tensors": exports, "export_at": EXPORT_AT}
+    with live_run(flags | CHUNKS | dtype | more, tmp_path / "watched", 2) as run:
+        with run.viewer() as viewer:
+            viewer.wait_for(lambda: STEPS in viewer.steps(), "the last step")
+        run.wait()
+    assert {record.direction for record in viewer.records} == {0, 1}
+    assert numbers(viewer.named("step")) == numbers(alone.steps)
+    assert_same_bits(Run([], exports), alone)
+
+
+@DTYPES
+def test_programs_at_the_logits_change_no_bit(dtype: dict[str, Any], flags, tmp_path: Path) -> None:
+    """A program that multiplies by one leaves every bit; one that multiplies by two acts."""
+    runs = {}
+    for name, text in (QUIET | {"none": "", "doubled": "logits *= 2.0"}).items():
+        (tmp_path / f"{name}.tti").write_text(text)
+        more = {"interventions": [str(tmp_path / f"{name}.tti")]} if text else {}
+        runs[name] = train(flags | CHUNKS | dtype | more, tmp_path / name, 2, export_at=EXPORT_AT)
+    for name in QUIET:
+        assert numbers(runs[name].steps) == numbers(runs["none"].steps), name
+        assert_same_bits(runs[name], runs["none"])
+    assert runs["doubled"].losses()[0] != runs["none"].losses()[0]
+
+
+@DTYPES
+def test_only_the_rounding_depends_on_the_chunk(dtype: dict[str, Any], flags, tmp_path: Path) -> None:
+    """The sum over tokens in the gradient of the output weight is another sum of the same numbers."""
+    both = flags | CHUNKS | dtype
+    chunks, whole = (
+        train(both | more, tmp_path / name, 2, export_at="1").export(1)
+        for name, more in (("chunks", {}), ("whole", {"loss_chunk_size": 0}))
+    )
+    assert chunks.loss == pytest.approx(whole.loss, rel=1e-6)
+    name = "embedding.word_embeddings.weight"
+    error = (chunks.gradients[name] - whole.gradients[name]).norm() / whole.gradients[name].norm()
+    assert 0 < error < (5e-3 if dtype else 1e-6)
