@@ -16,7 +16,7 @@ check_modules() {
 }
 
 case "${1:-}" in
-  train | gemm | tracer | idle | hub | interventions | record | client | stream | builds | freshness | tokenizer | models | attach)
+  train | gemm | tracer | idle | hub | interventions | record | client | stream | builds | freshness | tokenizer | models | generate | attach)
     script=$1
     shift
     python=${TT_PYTHON:-$root/.venv/bin/python}
@@ -26,7 +26,7 @@ case "${1:-}" in
     exec "$python" "$root/scripts/bench/$script.py" "$@"
     ;;
   *)
-    echo "usage: scripts/bench.sh train|gemm|tracer|idle|hub|interventions|record|client|stream|builds|freshness|tokenizer|models|attach [options]" >&2
+    echo "usage: scripts/bench.sh train|gemm|tracer|idle|hub|interventions|record|client|stream|builds|freshness|tokenizer|models|generate|attach [options]" >&2
     exit 2
     ;;
 esac

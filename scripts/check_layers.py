@@ -47,8 +47,10 @@ ALLOWED: dict[str, set[str]] = {
                "trace"},
     "train": {"base", "checkpoint", "comm", "config", "control", "data", "hf", "mesh", "model", "nn",
               "optim", "points", "trace"},
-    "cli": {"base", "checkpoint", "comm", "config", "control", "data", "hf", "hub", "intervene", "link",
-            "mesh", "model", "points", "protocol", "record", "tokenize", "trace", "train", "watchdog"},
+    "generate": {"base", "checkpoint", "comm", "config", "model", "nn", "trace", "train"},
+    "cli": {"base", "checkpoint", "comm", "config", "control", "data", "generate", "hf", "hub", "intervene",
+            "link", "mesh", "model", "points", "protocol", "record", "tokenize", "trace", "train",
+            "watchdog"},
 }
 
 # Modules that know no libtorch, so that the hub starts in milliseconds and runs anywhere.

@@ -6,6 +6,8 @@ namespace tt::cli {
 
 /// `train`: trains a model.
 int run_train(int argc, const char* const* argv);
+/// `generate`: continues prompts with a model.
+int run_generate(int argc, const char* const* argv);
 /// `points`: lists the trace points of a configuration.
 int run_points(int argc, const char* const* argv);
 /// `check`: checks whether programs fit a run, and prints their effect. kExitUsage if they do not

@@ -18,6 +18,7 @@ constexpr std::string_view kUsage =
     R"(Tensor Tracer: train GPT models; watch and steer their inside live.
 
   tensor-tracer train …      train, with the live page on --tensor-tracer-port
+  tensor-tracer generate …   continue prompts with a model
   tensor-tracer supervise …  repeat a training command from its newest checkpoint if it fails
   tensor-tracer points …     list the trace points of a run with the same options
   tensor-tracer check …      check whether intervention programs fit a run
@@ -87,6 +88,7 @@ using Command = int (*)(int, const char* const*);
 
 Command find_command(std::string_view name) {
   if (name == "train") return tt::cli::run_train;
+  if (name == "generate") return tt::cli::run_generate;
   if (name == "points") return tt::cli::run_points;
   if (name == "supervise") return tt::cli::run_supervise;
   if (name == "inspect") return tt::cli::run_inspect;

@@ -1,17 +1,12 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
-#include <malloc.h>
-#include <sched.h>
 
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <limits>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "src/cli/agreement.h"
@@ -22,6 +17,7 @@
 #include "src/cli/hf_model.h"
 #include "src/cli/options.h"
 #include "src/cli/parse.h"
+#include "src/cli/rank_setup.h"
 #include "src/cli/resume.h"
 #include "src/cli/run_data.h"
 #include "src/cli/run_excess.h"
@@ -44,9 +40,6 @@
 namespace tt::cli {
 namespace {
 
-// The time mpirun gets to end the other ranks after rank 0 has ended; mpirun needs about a
-// hundredth of it.
-constexpr auto kTimeToEnd = std::chrono::seconds(2);
 // The launcher gives a rank about a second.
 constexpr auto kTimeForHub = std::chrono::milliseconds(500);
 
@@ -109,14 +102,6 @@ base::Result<Beginning> read_beginning(config::TrainConfig& config, const comm::
   auto tokenizer = read_tokenizer(config, given);
   if (!tokenizer) return tokenizer.error();
   return Beginning{std::move(source).value(), std::move(tokenizer).value()};
-}
-
-int threads_per_rank(const TrainSetup& run) {
-  if (run.config.threads > 0) return run.config.threads;
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
-  return std::max(1, CPU_COUNT(&allowed) / run.launch.local_size);
 }
 
 nlohmann::json run_facts(const TrainSetup& run, const control::HubSession* hub, double entropy) {
@@ -262,27 +247,6 @@ void train(TrainSetup& run, const comm::World& world, control::HubSession* hub, 
   log.end(recording_of(hub));
 }
 
-// Usually every rank finds the same error. Rank 0 prints the error and ends, and mpirun ends the
-// other ranks. A rank that still runs after that has an error that rank 0 does not have, and prints
-// it.
-int refuse(const base::Error& error, int rank) {
-  if (rank == 0) {
-    fmt::print(stderr, "tensor-tracer: {}\n", to_string(error));
-  } else {
-    std::this_thread::sleep_for(kTimeToEnd);
-    fmt::print(stderr, "tensor-tracer: rank {}: {}\n", rank, to_string(error));
-  }
-  return kExitUsage;
-}
-
-// A step frees memory that the next step allocates again. If the memory stays in the heap, it
-// causes no page faults (measured: 8 to 15 % of a step's CPU time, docs/benchmarks.md). glibc
-// accepts at most 32 MiB.
-void keep_freed_memory() {
-  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-}
-
 // Opens the weights that the run begins from. Collective.
 base::Status open_weights(TrainSetup& run, const comm::ProcessGroup& world) {
   auto weights = open_hf_weights(run.source, run.config.model, world);
@@ -323,7 +287,7 @@ int train_on_mesh(TrainSetup& run, base::Result<RunInputs> read, control::HubSes
   ::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write
   RunLog log(run.config, run.launch);
   StopSignals signals(run.launch.uses_mpi());
-  at::set_num_threads(threads_per_rank(run));
+  at::set_num_threads(threads_per_rank(run.config.threads, run.launch));
   comm::CollectiveLog collectives(run.launch.rank);
   const comm::World world(run.launch);
   world.group().record_into(collectives);

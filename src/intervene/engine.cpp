@@ -55,7 +55,8 @@ class Engine final : public trace::InterventionHooks {
   void use_modules(trace::ModuleCalls modules) override { modules_ = std::move(modules); }
 
   std::unique_ptr<trace::InterventionPass> begin(const trace::ForwardScope& scope,
-                                                 const at::Tensor& tokens) override {
+                                                 const at::Tensor& tokens,
+                                                 const at::Tensor& positions) override {
     std::unique_ptr<EnginePass> pass;
     const bool is_rehearsal = preview_ != nullptr || !prompted_.empty();
     const auto add = [&](const std::shared_ptr<ActiveProgram>& program) {
@@ -71,7 +72,7 @@ class Engine final : public trace::InterventionHooks {
       if (pass == nullptr) {
         SavedValues* saved = tensor_.rank() == 0 ? &saved_ : nullptr;
         pass = std::make_unique<EnginePass>(
-            ForwardEnv{context_, tensor_, modules_, scope, tokens, saved, is_rehearsal});
+            ForwardEnv{context_, tensor_, modules_, scope, tokens, positions, saved, is_rehearsal});
       }
       pass->add(program, specialization);
     };

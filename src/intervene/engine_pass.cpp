@@ -21,8 +21,9 @@ EnginePass::EnginePass(ForwardEnv env)
 
 void EnginePass::add(std::shared_ptr<ActiveProgram> program,
                      const std::shared_ptr<const Specialization>& specialization) {
-  const at::Tensor selected =
-      program->selected(env_.scope, env_.tokens, env_.context.token_texts.get());
+  at::Tensor selected = program->selected(env_.scope, env_.tokens, env_.context.token_texts.get());
+  if (env_.positions.defined())
+    selected = selected.defined() ? selected.logical_and(env_.positions) : env_.positions;
   auto values = program->values_of_step(env_.scope.step);
   const int stage = env_.scope.stage;
   if (env_.is_preview == program->is_preview) program->count_identity(*values, stage);

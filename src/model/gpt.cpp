@@ -59,8 +59,8 @@ std::optional<nn::Parameter> make_output_layer(const nn::BuildContext& context,
 }
 
 // Token ids and their positions, int64 [2, B, T].
-at::Tensor ids_and_positions(const at::Tensor& tokens_BT, const nn::RowDocuments& documents) {
-  if (documents.are_given()) return at::stack({tokens_BT, documents.positions()});
+at::Tensor ids_and_positions(const at::Tensor& tokens_BT, const at::Tensor& positions_BT) {
+  if (positions_BT.defined()) return at::stack({tokens_BT, positions_BT});
   return at::stack(
       {tokens_BT,
        at::arange(tokens_BT.size(1), tokens_BT.options().dtype(at::kLong)).expand_as(tokens_BT)});
@@ -173,6 +173,7 @@ at::Tensor TransformerLayer::drop(const at::Tensor& x_BTH, const char* site,
 
 at::Tensor TransformerLayer::forward(const at::Tensor& x_BTH, const Head& head,
                                      const nn::ForwardContext& context) const {
+  if (context.cache != nullptr) context.cache->enter(layer_);
   const at::Tensor attended = attention_.forward(
       context.point(places_[kAttentionInput], input_norm_.forward(x_BTH, context)), context);
   const at::Tensor attended_BTH = drop(attended, ".attention_dropout", context);
@@ -289,7 +290,7 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
                               const nn::ForwardContext& context) const {
   context.pass.capture_derived(places_[kTokens], {2, tokens_BT.size(0), tokens_BT.size(1)},
                                at::kLong,
-                               [&] { return ids_and_positions(tokens_BT, context.documents); });
+                               [&] { return ids_and_positions(tokens_BT, context.positions()); });
   at::Tensor x_BTH = word_embeddings_.forward(tokens_BT);
   // With a frozen embedding, the values before the first trained parameter have a gradient only if
   // an entry or a program may need it.
@@ -300,9 +301,8 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
     x_BTH = context.point(places_[kWordEmbedding], x_BTH);
     const at::Tensor positions =
         context.intervene(places_[kPositionEmbedding], position_embeddings_->local.to(dtype_));
-    x_BTH = x_BTH + (context.documents.are_given()
-                         ? at::embedding(positions, context.documents.positions())
-                         : positions.narrow(0, 0, tokens_BT.size(1)));
+    x_BTH = x_BTH + (context.positions().defined() ? at::embedding(positions, context.positions())
+                                                   : positions.narrow(0, 0, tokens_BT.size(1)));
   }
   x_BTH = context.point(places_[kEmbedding], x_BTH);
   head_.show_lens(places_[kEmbeddingLens], x_BTH, context);
@@ -324,6 +324,18 @@ at::Tensor Gpt::loss(const at::Tensor& tokens_BT, const at::Tensor& labels_BT,
 
 at::Tensor Gpt::logits(const at::Tensor& tokens_BT, const nn::ForwardContext& context) const {
   return head_.forward(hidden_states(tokens_BT, context), context);
+}
+
+// The scores of the other tokens are computed only if a program acts on them.
+at::Tensor Gpt::next_logits(const at::Tensor& tokens_BT, const at::Tensor& last_B,
+                            const nn::ForwardContext& context) const {
+  const at::Tensor x_BTH = hidden_states(tokens_BT, context);
+  const auto last_of = [&](const at::Tensor& all_BTX) {
+    const at::Tensor index_B11 = last_B.view({-1, 1, 1});
+    return all_BTX.gather(1, index_B11.expand({-1, 1, all_BTX.size(2)}));
+  };
+  if (head_.is_watched(context)) return last_of(head_.forward(x_BTH, context)).squeeze(1);
+  return head_.forward(x_BTH.size(1) == 1 ? x_BTH : last_of(x_BTH), context).squeeze(1);
 }
 
 std::vector<nn::LowRank> Gpt::adapters() const {

@@ -103,6 +103,12 @@ at::Tensor Head::loss(const at::Tensor& x_BTH, const at::Tensor& labels_BT,
                                           mask_N);
 }
 
+bool Head::is_watched(const nn::ForwardContext& context) const {
+  const auto* const programs = context.interventions;
+  return programs != nullptr &&
+         (programs->acts_at(places_[kFinalNorm]) || programs->acts_at(places_[kLogits]));
+}
+
 at::Tensor Head::output_layer(const at::Tensor& x_BTH) const {
   return nn::column_parallel_matmul(x_BTH, output_weight(), group_);
 }

@@ -227,10 +227,10 @@ at::Tensor Attention::normalize(const std::optional<Norm>& norm, const at::Tenso
 at::Tensor Attention::rotate(const at::Tensor& x_BTF, std::size_t place,
                              const ForwardContext& context) const {
   if (!cos_TD_.defined()) return x_BTF;
-  const RowDocuments& documents = context.documents;
-  // [T, 1, D], or [B, T, 1, D] if rows have documents.
+  const at::Tensor positions = context.positions();
+  // [T, 1, D], or [B, T, 1, D] if each row has positions of its own.
   const auto by_token = [&](const at::Tensor& x_TD) {
-    if (documents.are_given()) return at::embedding(x_TD, documents.positions()).unsqueeze(2);
+    if (positions.defined()) return at::embedding(x_TD, positions).unsqueeze(2);
     return x_TD.narrow(0, 0, x_BTF.size(1)).unsqueeze(1);
   };
   const at::Tensor cos_T1D = by_token(cos_TD_), sin_T1D = by_token(sin_TD_);
@@ -440,6 +440,13 @@ void Attention::show_gradient(std::size_t place, const at::Tensor& from_BNTX,
                                          }});
 }
 
+// Every query group serves the same number of neighbouring heads.
+at::Tensor Attention::for_each_head(const at::Tensor& x_BGTD) const {
+  const std::int64_t repeat = local_heads_ / local_groups_;
+  if (repeat == 1) return x_BGTD;
+  return x_BGTD.unsqueeze(2).expand({-1, -1, repeat, -1, -1}).flatten(1, 2);
+}
+
 at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context) const {
   const at::Tensor qkv = context.point(places_[kQkv], qkv_.forward(x, context));
   const std::int64_t batch = x.size(0);
@@ -462,21 +469,16 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
   const auto heads_of = [&](const at::Tensor& part) {
     return part.view({batch, length, -1, size}).transpose(1, 2);
   };
-  // Every query group serves the same number of neighbouring heads.
-  const auto for_each_head = [&](const at::Tensor& x_BGTD) {
-    const std::int64_t repeat = local_heads_ / local_groups_;
-    if (repeat == 1) return x_BGTD;
-    return x_BGTD.unsqueeze(2)
-        .expand({batch, local_groups_, repeat, length, size})
-        .reshape({batch, local_heads_, length, size});
-  };
   const at::Tensor q_BNTD = heads_of(rotate(q, kRotatedQuery, context));
-  const at::Tensor k_BNTD = for_each_head(heads_of(rotate(k, kRotatedKey, context)));
-  const at::Tensor v_BNTD = for_each_head(heads_of(v));
-  const at::Tensor y =
-      context.point(places_[kContext], attend(q_BNTD, k_BNTD, v_BNTD, context)
-                                           .transpose(1, 2)
-                                           .reshape({batch, length, local_heads_ * size}));
+  const at::Tensor k_BGTD = heads_of(rotate(k, kRotatedKey, context));
+  const at::Tensor v_BGTD = heads_of(v);
+  const bool is_step = context.cache != nullptr && context.cache->is_step();
+  if (context.cache != nullptr && !is_step) context.cache->store(k_BGTD, v_BGTD);
+  const at::Tensor y_BNTD =
+      is_step ? context.cache->attend(q_BNTD, k_BGTD, v_BGTD)
+              : attend(q_BNTD, for_each_head(k_BGTD), for_each_head(v_BGTD), context);
+  const at::Tensor y = context.point(
+      places_[kContext], y_BNTD.transpose(1, 2).reshape({batch, length, local_heads_ * size}));
   return context.point(places_[kAttentionOutput], proj_.forward(y, context));
 }
 

@@ -239,7 +239,10 @@ def test_help_has_plain_types_and_examples() -> None:
         assert f"\n  {flag}" in text, flag
 
 
-@pytest.mark.parametrize("words", [["train"], ["points"], ["check"], ["replay"], ["runs"], ["runs", "remove"]], ids=" ".join)
+COMMANDS = [["train"], ["generate"], ["points"], ["check"], ["replay"], ["runs"], ["runs", "remove"]]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_each_commands_help_has_one_form(words: list[str]) -> None:
     text = run([str(binary()), *words, "--help"]).stdout
     usage = re.search("^Usage: (.*)", text, re.M)

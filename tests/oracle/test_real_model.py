@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from generation import assert_best_tokens, assert_follows, generate, logits_of
 from program import train
 from real_tokenizers import smollm2
 from tensor_tracer import open_recording
@@ -85,6 +86,25 @@ def test_one_forward_finds_the_tokens_of_transformers(folder: Path, data: Path, 
             compared += 1
     print(f"{compared} positions agree, {left_out} are left out")
     assert compared > 500 and left_out < 20
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_generation_follows_transformers(folder: Path, ranks: int, tmp_path: Path) -> None:
+    """20 prompts in one batch: logits along our continuations, and the tokens along theirs."""
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    prompts = [tokenizer(start).input_ids for start in STARTS]
+    flags: dict[str, Any] = {"ranks": ranks, "max_new_tokens": 24, "batch_size": 20, "ignore_eos": True, "timeout": 600}
+    found = generate(folder, STARTS, tmp_path, top_logits=50, **flags)
+    compared = 0
+    for prompt, response in zip(prompts, found.responses, strict=True):
+        assert response["prompt_token_ids"] == prompt
+        assert response["text"] == tokenizer.decode(response["token_ids"], skip_special_tokens=True)
+        compared += assert_best_tokens(response, logits_of(model, prompt, response["token_ids"]), CLOSE)
+    wanted = [model.generate(torch.tensor([prompt]), max_new_tokens=24, min_new_tokens=24, do_sample=False)[0, len(prompt):]
+              .tolist() for prompt in prompts]  # fmt: skip
+    same = assert_follows(lambda some: generate(folder, some, tmp_path, **flags).ids(), model, prompts, wanted)
+    print(f"{compared} of our tokens and {same} of theirs agree")
+    assert compared > 470 and same > 470
 
 
 def test_the_loss_is_the_same_at_tp_3_and_the_model_goes_out_as_it_came(folder: Path, data: Path, tmp_path: Path) -> None:

@@ -90,6 +90,10 @@ class Gpt {
   /// Scores of the next token, [batch, sequence, local vocabulary].
   at::Tensor logits(const at::Tensor& tokens, const nn::ForwardContext& context) const;
 
+  /// Scores of the token after token `last` (int64 [batch]) of each row, [batch, local vocabulary].
+  at::Tensor next_logits(const at::Tensor& tokens, const at::Tensor& last,
+                         const nn::ForwardContext& context) const;
+
   const Head& head() const { return head_; }
 
   /// Every parameter once, in the order of the forward pass.

@@ -32,6 +32,8 @@ class Head {
 
   /// [batch, sequence, hidden] -> scores of the next token, [batch, sequence, local vocabulary].
   at::Tensor forward(const at::Tensor& x, const nn::ForwardContext& context) const;
+  /// True if a program acts on a place of forward() that has a value for each token.
+  bool is_watched(const nn::ForwardContext& context) const;
   /// [batch, sequence, hidden] -> the mean cross entropy of the labels, int64 [batch, sequence].
   /// `mask`: of the labels, [batch, sequence]. If no entry and no program needs the logits, they
   /// are never whole in memory.

@@ -24,7 +24,9 @@ class Attention {
             const std::string& name);
   /// Declares the places in the order of forward(). REQUIRES: the layer is open in `places`.
   void declare(points::PlaceTableBuilder& places);
-  /// x [batch, sequence, hidden] -> the same shape, before the residual is added.
+  /// x [batch, sequence, hidden] -> the same shape, before the residual is added. With a cache, a
+  /// step of generation attends to the tokens that the cache holds. It has no attention logits and
+  /// probabilities for programs and the tracer.
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context) const;
   std::vector<Parameter> parameters() const;
   std::vector<LowRank> adapters() const;
@@ -55,6 +57,7 @@ class Attention {
   at::Tensor attend_fused(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                           const at::Tensor& v_BNTD, const ForwardContext& context) const;
   at::Tensor dropout(const at::Tensor& like_BNTT, const ForwardContext& context) const;
+  at::Tensor for_each_head(const at::Tensor& x_BGTD) const;
 
   config::ModelConfig config_;
   std::string name_;

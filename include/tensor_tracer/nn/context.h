@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/nn/kv_cache.h"
 #include "tensor_tracer/nn/row_documents.h"
 #include "tensor_tracer/points/place_table.h"
 #include "tensor_tracer/trace/intervention_pass.h"
@@ -52,6 +53,7 @@ struct ForwardContext {
   trace::InterventionPass* interventions = nullptr;  // null: no program acts in this forward
   RowDocuments documents = {};                       // of the rows of this micro-batch
   double loss_gradient = 1.0;  // with which the backward pass will begin; not 0
+  KvCache* cache = nullptr;    // null: no keys and values are kept
 
   /// Runs a trace point: programs change `x`, then the pass captures it. Returns the changed `x`.
   at::Tensor point(const points::PlaceKey& place, at::Tensor x) const {
@@ -71,6 +73,10 @@ struct ForwardContext {
     return (interventions != nullptr && interventions->acts_at(place)) ||
            pass.rows_wanted(place, batch) > 0 ||
            pass.rows_wanted(place, batch, /*gradient=*/true) > 0;
+  }
+  /// The position of each token, int64 [batch, tokens]; undefined: its index in the row.
+  at::Tensor positions() const {
+    return cache != nullptr && cache->is_step() ? cache->positions() : documents.positions();
   }
   bool skips(int layer) const { return interventions != nullptr && interventions->skips(layer); }
 };

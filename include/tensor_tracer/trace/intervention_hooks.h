@@ -46,10 +46,15 @@ class InterventionHooks {
   /// that calls one fails.
   virtual void use_modules(ModuleCalls modules) = 0;
 
-  /// Opens a pass; null if no program acts in this pass. `tokens`: int64 [batch, sequence]. The
-  /// hooks outlive the pass. Collective along the tensor axis.
+  /// Opens a pass; null if no program acts in this pass. `tokens`: int64 [batch, sequence].
+  /// `positions`: bool [batch, sequence], where programs may write, besides their own choice;
+  /// undefined: everywhere. The hooks outlive the pass. Collective along the tensor axis.
   virtual std::unique_ptr<InterventionPass> begin(const ForwardScope& scope,
-                                                  const at::Tensor& tokens) = 0;
+                                                  const at::Tensor& tokens,
+                                                  const at::Tensor& positions) = 0;
+  std::unique_ptr<InterventionPass> begin(const ForwardScope& scope, const at::Tensor& tokens) {
+    return begin(scope, tokens, at::Tensor());
+  }
 
   /// Global rank 0, between steps: takes a request. The request is in force from `next_step` on,
   /// after install(). Returns the answer, or an error; after an error nothing changes.

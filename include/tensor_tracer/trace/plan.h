@@ -18,7 +18,11 @@
 
 namespace tt::trace {
 
-enum class Phase : std::uint8_t { kTrain = 0, kEval = 1 };
+enum class Phase : std::uint8_t {
+  kTrain = 0,
+  kEval = 1,
+  kGeneration = 2,  // programs act in every forward, whatever their `when` names; no plan does
+};
 
 /// The position of one forward pass in the run.
 struct ForwardScope {

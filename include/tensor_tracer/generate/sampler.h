@@ -1,0 +1,60 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "tensor_tracer/comm/process_group.h"
+
+namespace tt::generate {
+
+/// How tokens are drawn from scores. The names and the order of the steps (temperature, top-k,
+/// top-p) are those of `transformers`.
+struct SamplingOptions {
+  double temperature = 0.0;  // the scores are divided by it; 0: the token with the best score
+  std::int64_t top_k = 0;    // only the k best tokens; 0: all
+  double top_p = 1.0;        // only the best tokens that reach this probability together
+  std::uint64_t seed = 0;
+};
+
+/// Tokens that were drawn, and the facts about their scores. On ranks other than 0 only the ids.
+struct Drawn {
+  at::Tensor ids;         // int64 [batch], the same on every rank
+  at::Tensor logprobs;    // float64 [batch], log softmax of the scores; undefined: not asked for
+  at::Tensor top_ids;     // int64 [batch, n], the best tokens first
+  at::Tensor top_logits;  // float64 [batch, n]
+};
+
+/// Draws tokens from scores whose vocabulary is sharded over the tensor axis. Ranks send only the
+/// scores that may be drawn. Rank 0 draws with Philox (Salmon et al. 2011); a number depends only
+/// on the seed, the prompt and the index of the token, so the division into batches and the number
+/// of ranks do not change it. Thread: the thread that runs the model.
+class Sampler {
+ public:
+  /// `top_logits`: the number of best scores that draw() returns; 0: none, and no log probability.
+  Sampler(const SamplingOptions& options, std::int64_t vocab_size, std::int64_t top_logits,
+          const comm::ProcessGroup& tensor);
+
+  /// `logits`: [batch, local vocabulary]. `first_prompt`: the number of the first row's prompt.
+  /// `index`: of the token in its response. Throws std::runtime_error if the best score of a row is
+  /// not finite. Collective along the tensor axis.
+  Drawn draw(const at::Tensor& logits, std::int64_t first_prompt, std::int64_t index) const;
+
+ private:
+  /// The best scores of each row on rank 0, the best one first, or all scores in the order of ids.
+  struct Candidates {
+    at::Tensor scores, ids;  // [batch, candidates]
+    Candidates first(std::int64_t count) const;
+  };
+  Candidates gather_best(const at::Tensor& logits, std::int64_t count) const;
+  Candidates gather_all(const at::Tensor& logits) const;
+  at::Tensor log_normalizers(const at::Tensor& logits) const;
+  at::Tensor choose(const Candidates& from, std::int64_t first_prompt, std::int64_t index) const;
+
+  SamplingOptions options_;
+  std::int64_t vocab_size_;
+  std::int64_t top_logits_;
+  comm::ProcessGroup tensor_;
+};
+
+}  // namespace tt::generate

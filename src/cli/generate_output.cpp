@@ -1,0 +1,82 @@
+#include "src/cli/generate_output.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "tensor_tracer/tokenize/utf8.h"
+
+namespace tt::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kNumBytes = 256;
+
+}  // namespace
+
+base::Result<GenerateOutput> GenerateOutput::open(const std::string& path, std::size_t num_prompts,
+                                                  const RunTokenizer& tokenizer) {
+  GenerateOutput output(tokenizer);
+  output.path_ = path;
+  output.is_stream_ = path.empty() && num_prompts == 1;
+  if (tokenizer.file != nullptr) output.decoder_.emplace(*tokenizer.file, true);
+  if (path.empty()) return output;
+  output.file_.open(path, std::ios::binary | std::ios::trunc);
+  if (output.file_) return output;
+  return base::invalid_argument("--output", "\"" + path + "\" cannot be written",
+                                "give a file in a folder that exists");
+}
+
+void GenerateOutput::token(std::int64_t id) {
+  if (!is_stream_) return;
+  std::string text;
+  if (decoder_)
+    text = decoder_->add(id);
+  else if (id < kNumBytes)
+    text.push_back(static_cast<char>(id));
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+std::string GenerateOutput::text_of(const std::vector<std::int64_t>& ids) const {
+  if (tokenizer_->file != nullptr) return tokenizer_->file->decode(ids, true);
+  std::string bytes;
+  for (const std::int64_t id : ids)
+    if (id < kNumBytes) bytes.push_back(static_cast<char>(id));
+  return tokenize::replace_invalid(bytes);
+}
+
+void GenerateOutput::response(const data::Prompt& prompt, const generate::Response& response) {
+  if (is_stream_) {
+    fmt::print("{}\n", decoder_ ? decoder_->finish() : "");
+    return;
+  }
+  json line = {{"prompt", prompt.text.empty() ? json() : json(prompt.text)},
+               {"text", text_of(response.ids)},
+               {"prompt_token_ids", prompt.tokens},
+               {"token_ids", response.ids},
+               {"finish_reason", response.is_stopped ? "stop" : "length"}};
+  if (!response.logprobs.empty()) {
+    line["logprobs"] = response.logprobs;
+    line["top_ids"] = response.top_ids;
+    line["top_logits"] = response.top_logits;
+  }
+  const std::string text = line.dump() + "\n";
+  if (file_.is_open())
+    file_ << text << std::flush;
+  else
+    std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+base::Status GenerateOutput::close() {
+  std::fflush(stdout);
+  if (!file_.is_open()) return {};
+  file_.close();
+  if (file_) return {};
+  return base::Error{"io_error", "\"" + path_ + "\" could not be written", "--output",
+                     "free some space"};
+}
+
+}  // namespace tt::cli

@@ -1,0 +1,97 @@
+#include "tensor_tracer/config/generate_config.h"
+
+#include <algorithm>
+
+namespace tt::config {
+namespace {
+
+// The rows of `tensor-tracer train` with these flags.
+Options picked(TrainConfig& run, const std::vector<std::string>& flags) {
+  Options all = train_options(run);
+  std::erase_if(all, [&](const Option& option) {
+    return std::ranges::find(flags, option.flag) == flags.end();
+  });
+  return all;
+}
+
+Options prompt_options(GenerateConfig& generate) {
+  return {{"--prompt", &generate.prompt, "texts to continue"},
+          {"--prompts", &generate.prompts,
+           "file of texts to continue: one a line, or JSONL with \"prompt\" or "
+           "\"prompt_token_ids\""}};
+}
+
+Options response_output_options(GenerateConfig& generate) {
+  return {{"--output", &generate.output,
+           "write the responses to this file as JSONL; default: the terminal"},
+          {"--top-logits", &generate.top_logits,
+           "in JSONL: the best logits of each token, this number of them, and the token's log "
+           "probability",
+           not_negative()}};
+}
+
+Options sampling_options(TrainConfig& run, GenerateConfig& generate) {
+  return {{"--max-new-tokens", &generate.max_new_tokens, "largest number of tokens of a response",
+           positive()},
+          {"--ignore-eos", &generate.ignore_eos, "continue after the model's end token"},
+          {"--temperature", &generate.temperature,
+           "divide the logits by this number and draw; 0: take the token with the largest logit",
+           not_negative()},
+          {"--top-k", &generate.top_k, "draw from the k most probable tokens; 0: from all",
+           not_negative()},
+          {"--top-p", &generate.top_p,
+           "draw from the most probable tokens that reach this probability together", within(0, 1)},
+          {"--seed", &run.seed, "seed of the draws; below 2^63"},
+          {"--batch-size", &run.micro_batch_size, "prompts that run together", positive()}};
+}
+
+Options written_position_options(TrainConfig& run, GenerateConfig& generate) {
+  Options all = picked(run, {"--tensor-tracer-vectors", "--interventions", "--intervention-files"});
+  all.push_back({"--intervention-positions", &generate.intervention_positions,
+                 "tokens at which programs write: all; prompt; or response, which begins at the "
+                 "last token of the prompt",
+                 one_of({"all", "prompt", "response"})});
+  return all;
+}
+
+Options rank_options(TrainConfig& run) {
+  Options all = {{"--tensor-model-parallel-size", &run.tensor_model_parallel_size,
+                  "ranks that share each layer: all ranks of the launcher"}};
+  for (Option& option :
+       picked(run, {"--bf16", "--params-dtype", "--distributed-backend", "--threads"}))
+    all.push_back(std::move(option));
+  return all;
+}
+
+}  // namespace
+
+Options generate_options(TrainConfig& run, GenerateConfig& generate) {
+  return joined({in_group("Prompts", prompt_options(generate)),
+                 in_group("Model", picked(run, {"--hf-model", "--load-adapter", "--tokenizer"})),
+                 in_group("Responses", sampling_options(run, generate)),
+                 in_group("Output", response_output_options(generate)),
+                 in_group("Interventions", written_position_options(run, generate)),
+                 in_group("Ranks", rank_options(run))});
+}
+
+base::Status check(const TrainConfig& run, const GenerateConfig& generate) {
+  TrainConfig own_run = run;
+  GenerateConfig own = generate;
+  if (auto status = check(generate_options(own_run, own)); !status) return status;
+  if (run.checkpoint.hf_model.empty()) {
+    return base::invalid_argument("--hf-model", "there is no model",
+                                  "give the folder of a model of Hugging Face");
+  }
+  if (generate.prompt.empty() && generate.prompts.empty())
+    return base::invalid_argument("--prompts", "there is no prompt",
+                                  "give --prompt TEXT or a file");
+  const bool draws = generate.temperature > 0.0;
+  if (!draws && (generate.top_k > 0 || generate.top_p < 1.0)) {
+    return base::invalid_argument(generate.top_k > 0 ? "--top-k" : "--top-p",
+                                  "at temperature 0 the token with the largest logit is taken",
+                                  "add --temperature 1");
+  }
+  return {};
+}
+
+}  // namespace tt::config

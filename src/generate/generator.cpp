@@ -1,0 +1,143 @@
+#include "tensor_tracer/generate/generator.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tensor_tracer/nn/kv_cache.h"
+
+// Shapes: B batch, T tokens of the longest prompt, or 1 in a step; V local vocabulary.
+
+namespace tt::generate {
+namespace {
+
+using Ids = std::vector<std::int64_t>;
+
+// [B, T], with zeros behind the shorter prompts.
+at::Tensor padded(const std::vector<Ids>& prompts, std::int64_t longest) {
+  at::Tensor all_BT =
+      at::zeros({std::ssize(prompts), longest}, at::device(at::kCPU).dtype(at::kLong));
+  auto* row = all_BT.mutable_data_ptr<std::int64_t>();
+  for (const Ids& prompt : prompts) {
+    std::ranges::copy(prompt, row);
+    row += longest;
+  }
+  return all_BT;
+}
+
+template <typename Number>
+std::vector<Number> row_of(const at::Tensor& all_BC, std::int64_t row) {
+  const at::Tensor one_C = all_BC[row].contiguous();
+  const auto* const numbers = one_C.const_data_ptr<Number>();
+  return {numbers, numbers + one_C.numel()};
+}
+
+}  // namespace
+
+// The state of the prompts that run together.
+struct Generator::Batch {
+  std::int64_t first = 0;  // number of the first prompt
+  at::Tensor lengths_B;    // of the prompts
+  nn::KvCache cache;
+  std::vector<Response> responses;
+  std::vector<std::uint8_t> is_done;  // by row
+
+  bool is_over() const {
+    return std::ranges::all_of(
+        is_done, [](std::uint8_t done) { return done != 0; });
+  }
+};
+
+Generator::Generator(const config::ModelConfig& config, const model::Gpt& model,
+                     const comm::ProcessGroup& tensor, trace::InterventionHooks* hooks,
+                     GenerateOptions options, OnToken on_token)
+    : config_(config),
+      model_(model),
+      hooks_(hooks),
+      options_(std::move(options)),
+      on_token_(std::move(on_token)),
+      sampler_(options_.sampling, config.vocab_size, options_.top_logits, tensor) {
+  if (hooks_ == nullptr) return;
+  hooks_->use_modules(
+      {[&head = model_.head()](const at::Tensor& x) { return head.final_norm(x); },
+       [&head = model_.head()](const at::Tensor& x) { return head.output_layer(x); }});
+}
+
+// bool [B, T]: the tokens of this pass at which programs may write. Padding, and rows that are done
+// already, are not among them.
+at::Tensor Generator::acting(const Batch& batch, const at::Tensor& tokens_BT) const {
+  if (batch.cache.is_step()) {
+    const at::Tensor is_done_B1 =
+        at::tensor(batch.is_done, at::device(at::kCPU).dtype(at::kByte)).to(at::kBool).unsqueeze(1);
+    if (options_.positions == Positions::kPrompt) return at::zeros_like(is_done_B1);
+    return is_done_B1.logical_not();
+  }
+  const at::Tensor column_T = at::arange(tokens_BT.size(1), at::device(at::kCPU).dtype(at::kLong));
+  const at::Tensor last_B1 = batch.lengths_B.unsqueeze(1) - 1;
+  return options_.positions == Positions::kResponse ? column_T.eq(last_B1) : column_T.le(last_B1);
+}
+
+at::Tensor Generator::next_logits(Batch& batch, const at::Tensor& tokens_BT,
+                                  const at::Tensor& last_B, std::int64_t index) {
+  const trace::ForwardScope scope{
+      .step = index + 1, .first_row = batch.first, .phase = trace::Phase::kGeneration};
+  std::unique_ptr<trace::InterventionPass> programs;
+  if (hooks_ != nullptr) programs = hooks_->begin(scope, tokens_BT, acting(batch, tokens_BT));
+  trace::Pass untraced;
+  const nn::ForwardContext context{.pass = untraced,
+                                   .step = scope.step,
+                                   .first_row = scope.first_row,
+                                   .is_training = false,
+                                   .interventions = programs.get(),
+                                   .cache = &batch.cache};
+  at::Tensor logits_BV = model_.next_logits(tokens_BT, last_B, context);
+  batch.cache.end_pass();
+  if (programs == nullptr) return logits_BV;
+  programs->end();
+  hooks_->take_saved();  // there is no viewer
+  return logits_BV;
+}
+
+void Generator::add(Batch& batch, const Drawn& drawn) {
+  const Ids ids = row_of<std::int64_t>(drawn.ids.unsqueeze(0), 0);
+  for (std::size_t row = 0; row < ids.size(); ++row) {
+    if (batch.is_done[row] != 0) continue;
+    Response& response = batch.responses[row];
+    const auto number = static_cast<std::int64_t>(row);
+    response.ids.push_back(ids[row]);
+    if (drawn.logprobs.defined()) {
+      response.logprobs.push_back(drawn.logprobs[number].item<double>());
+      response.top_ids.push_back(row_of<std::int64_t>(drawn.top_ids, number));
+      response.top_logits.push_back(row_of<double>(drawn.top_logits, number));
+    }
+    response.is_stopped = options_.stop_ids.contains(ids[row]);
+    const bool is_last = std::ssize(response.ids) == options_.max_new_tokens;
+    batch.is_done[row] = response.is_stopped || is_last ? 1 : 0;
+    if (on_token_) on_token_(batch.first + number, ids[row]);
+  }
+}
+
+std::vector<Response> Generator::run(const std::vector<Ids>& prompts, std::int64_t first) {
+  const at::NoGradGuard no_grad;
+  Ids lengths;
+  for (const Ids& prompt : prompts) lengths.push_back(std::ssize(prompt));
+  const std::int64_t longest = *std::ranges::max_element(lengths);
+  const at::Tensor lengths_B = at::tensor(lengths, at::device(at::kCPU).dtype(at::kLong));
+  Batch batch{first, lengths_B,
+              nn::KvCache(config_.num_layers, lengths_B, longest + options_.max_new_tokens),
+              std::vector<Response>(prompts.size()), std::vector<std::uint8_t>(prompts.size(), 0)};
+  at::Tensor tokens_BT = padded(prompts, longest);
+  at::Tensor last_B = lengths_B - 1;
+  for (std::int64_t index = 0; !batch.is_over(); ++index) {
+    const at::Tensor logits_BV = next_logits(batch, tokens_BT, last_B, index);
+    const Drawn drawn = sampler_.draw(logits_BV, first, index);
+    add(batch, drawn);
+    tokens_BT = drawn.ids.unsqueeze(1);
+    last_B = at::zeros_like(last_B);
+  }
+  return std::move(batch.responses);
+}
+
+}  // namespace tt::generate
