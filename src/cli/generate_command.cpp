@@ -27,6 +27,7 @@
 #include "tensor_tracer/config/generate_config.h"
 #include "tensor_tracer/generate/generator.h"
 #include "tensor_tracer/hf/generation.h"
+#include "tensor_tracer/train/loaded_model.h"
 
 namespace tt::cli {
 namespace {
@@ -152,8 +153,8 @@ base::Result<std::unique_ptr<model::Gpt>> open_model(GenerateSetup& setup,
     for (const std::string& notice : {weights.value().notice, setup.tokenizer.notice})
       if (!notice.empty()) fmt::print(stderr, "tensor-tracer: {}\n", notice);
   }
-  auto model = generate::load_model(setup.config, *weights.value().weights,
-                                    weights.value().adapters.get(), world);
+  auto model = train::load_model(
+      setup.config, {weights.value().weights.get(), weights.value().adapters.get()}, world);
   const auto status = share_status(model ? base::Status() : base::Status(model.error()), world);
   if (!status) return status.error();
   return model;

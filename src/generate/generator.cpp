@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "tensor_tracer/nn/kv_cache.h"
@@ -16,7 +17,9 @@ namespace {
 using Ids = std::vector<std::int64_t>;
 
 // [B, T], with zeros behind the shorter prompts.
-at::Tensor padded(const std::vector<Ids>& prompts, std::int64_t longest) {
+at::Tensor padded(const std::vector<Ids>& prompts) {
+  const auto longer = [](const Ids& a, const Ids& b) { return a.size() < b.size(); };
+  const std::int64_t longest = std::ssize(*std::ranges::max_element(prompts, longer));
   at::Tensor all_BT =
       at::zeros({std::ssize(prompts), longest}, at::device(at::kCPU).dtype(at::kLong));
   auto* row = all_BT.mutable_data_ptr<std::int64_t>();
@@ -41,8 +44,9 @@ struct Generator::Batch {
   std::int64_t first = 0;  // number of the first prompt
   at::Tensor lengths_B;    // of the prompts
   nn::KvCache cache;
-  std::vector<Response> responses;
-  std::vector<std::uint8_t> is_done;  // by row
+  std::vector<std::int64_t> most;  // tokens of each response
+  std::vector<Response> responses = std::vector<Response>(most.size());
+  std::vector<std::uint8_t> is_done = {};  // by row
 
   bool is_over() const {
     return std::ranges::all_of(
@@ -81,8 +85,10 @@ at::Tensor Generator::acting(const Batch& batch, const at::Tensor& tokens_BT) co
 
 at::Tensor Generator::next_logits(Batch& batch, const at::Tensor& tokens_BT,
                                   const at::Tensor& last_B, std::int64_t index) {
-  const trace::ForwardScope scope{
-      .step = index + 1, .first_row = batch.first, .phase = trace::Phase::kGeneration};
+  const trace::ForwardScope scope{.step = index + 1,
+                                  .first_row = batch.first,
+                                  .phase = trace::Phase::kGeneration,
+                                  .batch = index};
   std::unique_ptr<trace::InterventionPass> programs;
   if (hooks_ != nullptr) programs = hooks_->begin(scope, tokens_BT, acting(batch, tokens_BT));
   trace::Pass untraced;
@@ -92,11 +98,14 @@ at::Tensor Generator::next_logits(Batch& batch, const at::Tensor& tokens_BT,
                                    .is_training = false,
                                    .interventions = programs.get(),
                                    .cache = &batch.cache};
-  at::Tensor logits_BV = model_.next_logits(tokens_BT, last_B, context);
+  at::Tensor logits_BV;
+  try {
+    logits_BV = model_.next_logits(tokens_BT, last_B, context);
+  } catch (const nn::SkippedLayer& error) {
+    throw GenerationError(error.what());
+  }
   batch.cache.end_pass();
-  if (programs == nullptr) return logits_BV;
-  programs->end();
-  hooks_->take_saved();  // there is no viewer
+  if (programs != nullptr) programs->end();
   return logits_BV;
 }
 
@@ -113,23 +122,32 @@ void Generator::add(Batch& batch, const Drawn& drawn) {
       response.top_logits.push_back(row_of<double>(drawn.top_logits, number));
     }
     response.is_stopped = options_.stop_ids.contains(ids[row]);
-    const bool is_last = std::ssize(response.ids) == options_.max_new_tokens;
+    const bool is_last = std::ssize(response.ids) == batch.most[row];
     batch.is_done[row] = response.is_stopped || is_last ? 1 : 0;
     if (on_token_) on_token_(batch.first + number, ids[row]);
   }
 }
 
+Generator::Batch Generator::open(const std::vector<Ids>& prompts, std::int64_t first) const {
+  Ids lengths, most;
+  std::int64_t capacity = 0;
+  for (const Ids& prompt : prompts) {
+    lengths.push_back(std::ssize(prompt));
+    most.push_back(std::min(options_.max_new_tokens, config_.seq_length - lengths.back()));
+    capacity = std::max(capacity, lengths.back() + most.back());
+  }
+  const at::Tensor lengths_B = at::tensor(lengths, at::device(at::kCPU).dtype(at::kLong));
+  Batch batch{first, lengths_B, nn::KvCache(config_.num_layers, lengths_B, capacity),
+              std::move(most)};
+  for (const std::int64_t tokens : batch.most) batch.is_done.push_back(tokens == 0 ? 1 : 0);
+  return batch;
+}
+
 std::vector<Response> Generator::run(const std::vector<Ids>& prompts, std::int64_t first) {
   const at::NoGradGuard no_grad;
-  Ids lengths;
-  for (const Ids& prompt : prompts) lengths.push_back(std::ssize(prompt));
-  const std::int64_t longest = *std::ranges::max_element(lengths);
-  const at::Tensor lengths_B = at::tensor(lengths, at::device(at::kCPU).dtype(at::kLong));
-  Batch batch{first, lengths_B,
-              nn::KvCache(config_.num_layers, lengths_B, longest + options_.max_new_tokens),
-              std::vector<Response>(prompts.size()), std::vector<std::uint8_t>(prompts.size(), 0)};
-  at::Tensor tokens_BT = padded(prompts, longest);
-  at::Tensor last_B = lengths_B - 1;
+  Batch batch = open(prompts, first);
+  at::Tensor tokens_BT = padded(prompts);
+  at::Tensor last_B = batch.lengths_B - 1;
   for (std::int64_t index = 0; !batch.is_over(); ++index) {
     const at::Tensor logits_BV = next_logits(batch, tokens_BT, last_B, index);
     const Drawn drawn = sampler_.draw(logits_BV, first, index);

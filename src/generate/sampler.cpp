@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <stdexcept>
 #include <tuple>
 #include <vector>
 
@@ -59,6 +58,11 @@ Sampler::Candidates Sampler::Candidates::first(std::int64_t count) const {
   return {scores.narrow(1, 0, kept), ids.narrow(1, 0, kept)};
 }
 
+Sampler::Candidates Sampler::Candidates::by_id() const {
+  const auto [sorted_BC, order_BC] = ids.sort(-1);
+  return {scores.gather(1, order_BC), sorted_BC};
+}
+
 // The shards of two ranks may differ by one token: the smaller ones get a score that nothing draws.
 Sampler::Candidates Sampler::gather_best(const at::Tensor& logits_BV, std::int64_t count) const {
   const std::int64_t ranks = tensor_.size();
@@ -94,22 +98,20 @@ at::Tensor Sampler::log_normalizers(const at::Tensor& logits_BV) const {
   return gather_columns(own_B1, tensor_).logsumexp(-1);
 }
 
-// The probabilities are added in the order of ids: the order of nearly equal scores, which may
-// differ between numbers of ranks, does not matter.
+// `from` is in the order of ids: so the order of nearly equal scores, which may differ between
+// numbers of ranks, does not matter.
 at::Tensor Sampler::choose(const Candidates& from, std::int64_t first_prompt,
                            std::int64_t index) const {
-  const auto [ids_BC, order_BC] = from.ids.sort(-1);
-  const at::Tensor scores_BC = from.scores.gather(1, order_BC).to(at::kDouble);
-  at::Tensor p_BC = (scores_BC / options_.temperature).softmax(-1);
+  at::Tensor p_BC = (from.scores.to(at::kDouble) / options_.temperature).softmax(-1);
   if (options_.top_p < 1.0) p_BC = keep_top_p(p_BC, options_.top_p);
   const at::Tensor sums_BC = p_BC.cumsum(-1).contiguous();
   std::vector<double> numbers;
-  for (std::int64_t row = 0; row < ids_BC.size(0); ++row)
+  for (std::int64_t row = 0; row < p_BC.size(0); ++row)
     numbers.push_back(uniform(options_.seed, first_prompt + row, index));
   const at::Tensor u_B1 = at::tensor(numbers, sums_BC.options()).unsqueeze(1);
   const at::Tensor drawn_B1 = at::searchsorted(sums_BC, u_B1 * sums_BC.narrow(1, -1, 1),
                                                /*out_int32=*/false, /*right=*/true);
-  return ids_BC.gather(1, drawn_B1).squeeze(1);
+  return from.ids.gather(1, drawn_B1).squeeze(1);
 }
 
 Drawn Sampler::draw(const at::Tensor& logits_BV, std::int64_t first_prompt,
@@ -118,7 +120,7 @@ Drawn Sampler::draw(const at::Tensor& logits_BV, std::int64_t first_prompt,
   const std::int64_t width = is_greedy ? 1 : options_.top_k;  // 0: every token may be drawn
   Candidates best, from;
   if (width > 0 || top_logits_ > 0) best = gather_best(logits_BV, std::max(width, top_logits_));
-  from = width > 0 ? best.first(width) : gather_all(logits_BV);
+  from = width > 0 ? best.first(width).by_id() : gather_all(logits_BV);
   Drawn drawn;
   drawn.ids = at::full({logits_BV.size(0)}, -1, at::device(at::kCPU).dtype(at::kLong));
   // -inf is the score of a token that a program excludes.
@@ -126,7 +128,7 @@ Drawn Sampler::draw(const at::Tensor& logits_BV, std::int64_t first_prompt,
     drawn.ids = is_greedy ? from.ids.select(1, 0).contiguous() : choose(from, first_prompt, index);
   tensor_.broadcast(drawn.ids, 0);
   if (drawn.ids.lt(0).any().item<bool>())
-    throw std::runtime_error("the scores of the next token are not finite");
+    throw GenerationError("the scores of the next token are not finite");
   if (top_logits_ == 0) return drawn;
   const at::Tensor is_drawn_BC = from.ids.eq(drawn.ids.unsqueeze(1));
   const at::Tensor score_B =

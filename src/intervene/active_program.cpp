@@ -168,6 +168,14 @@ void ActiveProgram::count_identity(const StepValues& values, int stage) {
   }
 }
 
+void ActiveProgram::forget_generation() {
+  std::erase_if(
+      kept,
+      [](const auto& saves) {
+        return std::get<trace::Phase>(saves.first) == trace::Phase::kGeneration;
+      });
+}
+
 std::shared_ptr<const Specialization> ActiveProgram::specialization_for(const Shape& shape,
                                                                         const Context& context) {
   if (const auto found = specializations.find(shape); found != specializations.end())

@@ -106,6 +106,8 @@ struct ActiveProgram : ProgramSettings {
   int first_stage() const;
   std::shared_ptr<const StepValues> values_of_step(std::int64_t number);
   void count_identity(const StepValues& values, int stage);
+  /// Drops the values that passes of a generation saved.
+  void forget_generation();
   /// Compiles on demand. Keeps a limited number of shapes and removes the oldest.
   std::shared_ptr<const Specialization> specialization_for(const Shape& shape,
                                                            const Context& context);

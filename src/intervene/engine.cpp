@@ -62,6 +62,8 @@ class Engine final : public trace::InterventionHooks {
     const auto add = [&](const std::shared_ptr<ActiveProgram>& program) {
       if (!program->acts_at(scope.stage) || !program->is_due(scope, context_.model)) return;
       if (preview_ == nullptr) program->counts.was_due = true;
+      if (scope.phase == trace::Phase::kGeneration && scope.batch == 0)
+        program->forget_generation();
       const auto specialization =
           agree_on_specialization(*program, {tokens.size(0), tokens.size(1)}, context_, tensor_);
       if (specialization->error) {

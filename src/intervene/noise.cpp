@@ -24,6 +24,9 @@ std::uint64_t key_of(const NoiseKind& kind, const PlaceRef& ref, const trace::Fo
                                   std::int64_t{scope.prompt_set}, std::int64_t{ref.place.layer}})
     key = base::mix(key, static_cast<std::uint64_t>(part));
   key = base::mix(key, base::hash_of(ref.name));
+  // Each pass of a generation is over other tokens of the same rows.
+  if (scope.phase == trace::Phase::kGeneration)
+    key = base::mix(key, static_cast<std::uint64_t>(scope.batch));
   return key;
 }
 

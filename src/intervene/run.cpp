@@ -326,8 +326,10 @@ void Run::save(std::size_t index) {
     const bool may_change = layer_.values[effect.value].may_change;
     pass_.saves[saved_name(effect.name, layer)] = is_view || may_change ? value.clone() : value;
   }
-  // Of an evaluation only the first batch is sent, because it is the batch that traces capture.
-  if (!effect.sends || env_.saved == nullptr || env_.scope.batch > 0) return;
+  // Of an evaluation only the first batch is sent, because it is the batch that traces capture. No
+  // trace captures a generation.
+  const bool is_traced = env_.scope.batch == 0 && env_.scope.phase != trace::Phase::kGeneration;
+  if (!effect.sends || env_.saved == nullptr || !is_traced) return;
   env_.saved->numbers += static_cast<std::size_t>(value.numel());
   if (env_.saved->numbers > kMaxSentOfStep) return fail();
   const at::Tensor numbers = value.to(at::kCPU, at::kDouble).contiguous();

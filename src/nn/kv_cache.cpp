@@ -3,12 +3,10 @@
 #include <ATen/ATen.h>
 #include <ATen/TensorIndexing.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
 #include <string>
-
-#include "tensor_tracer/base/check.h"
 
 // Shapes: B batch, N local heads, G local query groups, R heads of a group, K tokens of the longest
 // row, D head size.
@@ -21,6 +19,7 @@ KvCache::KvCache(std::int64_t num_layers, const at::Tensor& lengths, std::int64_
       positions_(lengths_.unsqueeze(1)),
       rows_(at::arange(lengths.size(0), lengths.options())),
       longest_(lengths.max().item<std::int64_t>()),
+      are_equal_(lengths.min().item<std::int64_t>() == longest_),
       capacity_(capacity) {}
 
 void KvCache::enter(int layer) { current_ = static_cast<std::size_t>(layer) - 1; }
@@ -51,10 +50,9 @@ at::Tensor KvCache::hidden_keys(at::ScalarType dtype) {
 at::Tensor KvCache::attend(const at::Tensor& q_BN1D, const at::Tensor& k_BG1D,
                            const at::Tensor& v_BG1D) {
   Layer& layer = layers_[current_];
-  TT_CHECK(longest_ < capacity_, "the cache of keys and values is full");
   if (layer.passes != passes_) {
-    throw std::runtime_error("layer " + std::to_string(current_ + 1) +
-                             " was skipped for some tokens of the text only");
+    throw SkippedLayer("layer " + std::to_string(current_ + 1) +
+                       " was skipped for some tokens of the text only");
   }
   ++layer.passes;
   const auto add = [this](at::Tensor& all_BGKD, const at::Tensor& new_BG1D) {
@@ -65,8 +63,8 @@ at::Tensor KvCache::attend(const at::Tensor& q_BN1D, const at::Tensor& k_BG1D,
   const double scale = 1.0 / std::sqrt(static_cast<double>(q_BN1D.size(3)));
   const at::Tensor q_BGRD = q_BN1D.squeeze(2).unflatten(1, {k_BG1D.size(1), -1});
   const auto dtype = q_BN1D.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const at::Tensor scores_BGRK =
-      q_BGRD.matmul(k_BGKD.transpose(2, 3)).to(dtype).mul_(scale).add_(hidden_keys(dtype));
+  at::Tensor scores_BGRK = q_BGRD.matmul(k_BGKD.transpose(2, 3)).to(dtype).mul_(scale);
+  if (!are_equal_) scores_BGRK.add_(hidden_keys(dtype));
   const at::Tensor weights_BGRK = scores_BGRK.softmax(-1).to(v_BGKD.scalar_type());
   return weights_BGRK.matmul(v_BGKD).flatten(1, 2).unsqueeze(2);
 }
@@ -74,9 +72,11 @@ at::Tensor KvCache::attend(const at::Tensor& q_BN1D, const at::Tensor& k_BG1D,
 void KvCache::end_pass() {
   if (is_step_) {
     lengths_ = lengths_ + 1;
-    positions_ = lengths_.unsqueeze(1);
     ++longest_;
   }
+  lengths_ = lengths_.clamp_max(capacity_ - 1);
+  longest_ = std::min(longest_, capacity_ - 1);
+  positions_ = lengths_.unsqueeze(1);
   is_step_ = true;
   ++passes_;
   hidden_ = {};

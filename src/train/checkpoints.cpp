@@ -115,15 +115,22 @@ base::Status read(const checkpoint::TensorStore& store, const std::vector<StateT
 
 }  // namespace
 
-base::Status load_weights(const checkpoint::TensorStore& store,
-                          const std::vector<nn::Parameter>& parameters,
+base::Status load_weights(const WeightStores& stores, const std::vector<nn::Parameter>& parameters,
                           const comm::ProcessGroup& tensor) {
-  return read(store, weights_of(parameters), tensor);
+  const auto read_part = [&](const checkpoint::TensorStore* store, bool adapters) -> base::Status {
+    if (store == nullptr) return {};
+    std::vector<StateTensor> part = weights_of(parameters);
+    std::erase_if(part,
+                  [=](const StateTensor& one) { return nn::is_adapter(one.name) != adapters; });
+    return read(*store, part, tensor);
+  };
+  auto status = read_part(stores.weights, false);
+  return status ? read_part(stores.adapters, true) : status;
 }
 
 base::Status load_state(const checkpoint::TensorStore& store, const TrainState& state,
                         const comm::ProcessGroup& tensor) {
-  auto status = load_weights(store, state.parameters, tensor);
+  auto status = read(store, weights_of(state.parameters), tensor);
   return status ? read(store, moments_of(state), tensor) : status;
 }
 

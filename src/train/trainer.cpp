@@ -148,17 +148,7 @@ base::Status Trainer::read_parameters() {
   const comm::ProcessGroup& tensor = parts_.groups.tensor;
   if (parts_.state != nullptr)
     return load_state(*parts_.state, {parameters_, trained_, optimizer_}, tensor);
-  const auto part = [this](bool adapters) {
-    std::vector<nn::Parameter> some = parameters_;
-    std::erase_if(some,
-                  [=](const nn::Parameter& one) { return nn::is_adapter(one.name) != adapters; });
-    return some;
-  };
-  base::Status status;
-  if (parts_.weights != nullptr) status = load_weights(*parts_.weights, part(false), tensor);
-  if (status && parts_.adapters != nullptr)
-    status = load_weights(*parts_.adapters, part(true), tensor);
-  return status;
+  return load_weights({parts_.weights.get(), parts_.adapters.get()}, parameters_, tensor);
 }
 
 void Trainer::load() {

@@ -4,11 +4,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <set>
 #include <vector>
 
-#include "tensor_tracer/checkpoint/tensor_store.h"
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/config/train_config.h"
 #include "tensor_tracer/generate/sampler.h"
@@ -27,7 +25,7 @@ enum class Positions : std::uint8_t {
 
 struct GenerateOptions {
   SamplingOptions sampling;
-  std::int64_t max_new_tokens = 1;
+  std::int64_t max_new_tokens = 1;  // a response also ends at --seq-length, prompt included
   std::set<std::int64_t> stop_ids;  // a response ends with one of these
   std::int64_t top_logits = 0;      // best scores that are kept of each token
   Positions positions = Positions::kAll;
@@ -43,13 +41,6 @@ struct Response {
   std::vector<std::vector<double>> top_logits;
 };
 
-/// The model of one rank, which is not trained, with weights from `weights` and adapters from
-/// `adapters` (null: none). Error: a tensor cannot be read. REQUIRES: config passed config::check.
-base::Result<std::unique_ptr<model::Gpt>> load_model(const config::TrainConfig& config,
-                                                     const checkpoint::TensorStore& weights,
-                                                     const checkpoint::TensorStore* adapters,
-                                                     const comm::ProcessGroup& tensor);
-
 /// Continues prompts, token by token, with a cache of keys and values. All ranks of the tensor axis
 /// make the same calls. Thread: the thread that runs the model.
 class Generator {
@@ -58,21 +49,20 @@ class Generator {
   using OnToken = std::function<void(std::int64_t prompt, std::int64_t id)>;
 
   /// All arguments except the options outlive the generator; `hooks` may be null: no program acts.
-  /// REQUIRES: prompt and response fit in --seq-length of `config`.
   Generator(const config::ModelConfig& config, const model::Gpt& model,
             const comm::ProcessGroup& tensor, trace::InterventionHooks* hooks,
             GenerateOptions options, OnToken on_token = {});
 
-  /// Continues the prompts, each of at least one token, in one batch. The response to a prompt does
-  /// not depend on the others, except by rounding. `first`: number of the first prompt. For
-  /// programs, a row is the prompt's number and a step is the number of the forward pass over the
-  /// batch, from 1. Throws std::runtime_error if scores are not finite, or if a program skips a
-  /// layer for some tokens only. Collective along the tensor axis.
+  /// Continues the prompts, each of 1 to --seq-length tokens, in one batch. The response to a
+  /// prompt does not depend on the others, except by rounding. `first`: number of the first prompt.
+  /// For programs, a row is the prompt's number and a step is the number of the forward pass over
+  /// the batch, from 1. Throws GenerationError. Collective along the tensor axis.
   std::vector<Response> run(const std::vector<std::vector<std::int64_t>>& prompts,
                             std::int64_t first);
 
  private:
   struct Batch;
+  Batch open(const std::vector<std::vector<std::int64_t>>& prompts, std::int64_t first) const;
   at::Tensor next_logits(Batch& batch, const at::Tensor& tokens, const at::Tensor& last,
                          std::int64_t index);
   at::Tensor acting(const Batch& batch, const at::Tensor& tokens) const;

@@ -3,10 +3,18 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <stdexcept>
 
 #include "tensor_tracer/comm/process_group.h"
 
 namespace tt::generate {
+
+/// A text that cannot go on: scores are not finite, or a program skips a layer for some tokens
+/// only. Thrown on every rank of the tensor axis at the same token.
+class GenerationError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 /// How tokens are drawn from scores. The names and the order of the steps (temperature, top-k,
 /// top-p) are those of `transformers`.
@@ -36,7 +44,7 @@ class Sampler {
           const comm::ProcessGroup& tensor);
 
   /// `logits`: [batch, local vocabulary]. `first_prompt`: the number of the first row's prompt.
-  /// `index`: of the token in its response. Throws std::runtime_error if the best score of a row is
+  /// `index`: of the token in its response. Throws GenerationError if the best score of a row is
   /// not finite. Collective along the tensor axis.
   Drawn draw(const at::Tensor& logits, std::int64_t first_prompt, std::int64_t index) const;
 
@@ -45,6 +53,7 @@ class Sampler {
   struct Candidates {
     at::Tensor scores, ids;  // [batch, candidates]
     Candidates first(std::int64_t count) const;
+    Candidates by_id() const;
   };
   Candidates gather_best(const at::Tensor& logits, std::int64_t count) const;
   Candidates gather_all(const at::Tensor& logits) const;

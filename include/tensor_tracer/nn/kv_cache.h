@@ -3,9 +3,16 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 namespace tt::nn {
+
+/// A layer did not keep the earlier tokens, because a program skipped it.
+class SkippedLayer : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 /// The keys and values of the tokens so far, for a model that generates text. The first pass runs
 /// over whole prompts, which are padded at their ends; attention is causal, so padding changes no
@@ -35,10 +42,10 @@ class KvCache {
   /// Keeps the new token's keys and values, both [batch, groups, 1, head size]. Returns the
   /// attention of its queries [batch, heads, 1, head size] to every token of the row so far, in the
   /// same shape. Neighbouring heads share a group. The softmax is computed in float32, or in
-  /// float64 for float64 queries. Error: std::runtime_error if the layer did not keep the earlier
-  /// tokens, because a program skipped it.
+  /// float64 for float64 queries. Throws SkippedLayer.
   at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values);
-  /// The pass is over: the rows hold its tokens.
+  /// The pass is over: the rows hold its tokens. The next token of a row that is full replaces the
+  /// last one.
   void end_pass();
 
  private:
@@ -54,6 +61,7 @@ class KvCache {
   at::Tensor positions_;  // the same, with a dim for the new token
   at::Tensor rows_;       // 0, 1, …
   std::int64_t longest_ = 0;
+  bool are_equal_;  // the rows hold the same number of tokens
   std::int64_t capacity_;
   std::int64_t passes_ = 0;
   bool is_step_ = false;

@@ -31,7 +31,7 @@ struct ForwardScope {
   std::int64_t first_row = 0;  // of the micro-batch, in the global batch
   Phase phase = Phase::kTrain;
   std::uint32_t prompt_set = 0;  // 0: the run's own data
-  std::int64_t batch = 0;        // of an evaluation, from 0
+  std::int64_t batch = 0;        // of an evaluation, or the pass of a generation; from 0
   bool recomputes = false;       // layers run again in the backward pass
   int stage = 0;                 // the virtual pipeline stage whose places this pass reaches
 };

@@ -24,10 +24,15 @@ struct TrainState {
   const optim::AdamW& optimizer;              // of `trained`, in the same order
 };
 
-/// Reads the weights into this rank's tensors. Error: a tensor is missing or has another shape;
-/// some tensors may be read by then.
-base::Status load_weights(const checkpoint::TensorStore& store,
-                          const std::vector<nn::Parameter>& parameters,
+/// The files that a model begins from; null: its tensors stay as they are.
+struct WeightStores {
+  const checkpoint::TensorStore* weights = nullptr;
+  const checkpoint::TensorStore* adapters = nullptr;
+};
+
+/// Reads the weights and the adapters into this rank's tensors. Error: a tensor is missing or has
+/// another shape; some tensors may be read by then.
+base::Status load_weights(const WeightStores& stores, const std::vector<nn::Parameter>& parameters,
                           const comm::ProcessGroup& tensor);
 
 /// Reads weights and AdamW's moments from a checkpoint of any mesh into this rank's tensors.
