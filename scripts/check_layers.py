@@ -48,9 +48,10 @@ ALLOWED: dict[str, set[str]] = {
     "generate": {"base", "comm", "config", "model", "nn", "trace"},
     "train": {"base", "checkpoint", "comm", "config", "control", "data", "hf", "mesh", "model", "nn",
               "optim", "points", "trace"},
+    "vectors": {"base", "comm", "data", "model", "nn", "points", "trace", "train"},
     "cli": {"base", "checkpoint", "comm", "config", "control", "data", "generate", "hf", "hub", "intervene",
             "link", "mesh", "model", "points", "protocol", "record", "tokenize", "trace", "train",
-            "watchdog"},
+            "vectors", "watchdog"},
 }
 
 # Modules that know no libtorch, so that the hub starts in milliseconds and runs anywhere.

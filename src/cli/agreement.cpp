@@ -100,6 +100,18 @@ base::Status check_shared_folder(const std::string& folder, const comm::ProcessG
   return seen;
 }
 
+base::Status check_same_options(const json& given, const comm::ProcessGroup& world) {
+  std::string packed;
+  if (world.rank() == 0) json::to_msgpack(given, packed);
+  comm::broadcast_text(world, packed, 0);
+  base::Status same;
+  if (json::from_msgpack(packed) != given) {
+    same = base::invalid_argument("options", "are not those of rank 0",
+                                  "give all ranks the same command line");
+  }
+  return share_status(same, world);
+}
+
 base::Status share_status(const base::Status& own, const comm::ProcessGroup& world) {
   const auto options = at::device(at::kCPU).dtype(at::kLong);
   const at::Tensor failed = at::full({1}, own.ok() ? 0 : 1, options);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "tensor_tracer/base/result.h"
@@ -19,6 +20,10 @@ base::Status check_agreement(const config::TrainConfig& config, const std::strin
 /// means that the run has no such folder. The error is the same on all ranks. Collective over
 /// `world`.
 base::Status check_shared_folder(const std::string& folder, const comm::ProcessGroup& world);
+
+/// Checks that all ranks were given the options of rank 0; `given`: as the user wrote them, by
+/// name. The error is the same on all ranks. Collective over `world`.
+base::Status check_same_options(const nlohmann::json& given, const comm::ProcessGroup& world);
 
 /// The error of the lowest rank that has one, on every rank. Collective over `world`.
 base::Status share_status(const base::Status& own, const comm::ProcessGroup& world);

@@ -1,5 +1,6 @@
 #include "src/cli/rank_setup.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <malloc.h>
 #include <sched.h>
@@ -7,10 +8,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <limits>
+#include <string>
 #include <thread>
 
 #include "src/cli/exit_code.h"
+#include "tensor_tracer/base/check.h"
+#include "tensor_tracer/comm/world.h"
 
 namespace tt::cli {
 namespace {
@@ -37,6 +42,21 @@ int threads_per_rank(int threads, const comm::Launch& launch) {
   CPU_ZERO(&allowed);
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
   return std::max(1, CPU_COUNT(&allowed) / launch.local_size);
+}
+
+int run_on_ranks(int threads, const comm::Launch& launch,
+                 const std::function<int(const comm::ProcessGroup& world)>& body) {
+  keep_freed_memory();
+  at::set_num_threads(threads_per_rank(threads, launch));
+  const comm::World world(launch);
+  base::set_rank_label("rank " + std::to_string(launch.rank));
+  try {
+    return body(world.group());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "tensor-tracer: rank {}: {}\n", launch.rank, error.what());
+    if (launch.is_launched()) world.abort(kExitFailure);
+    return kExitFailure;
+  }
 }
 
 void keep_freed_memory() {

@@ -67,9 +67,9 @@ base::Status check_names(const std::vector<GivenVector>& vectors) {
       return before.vector.name == name;
     });
     if (other == one) continue;
-    return base::invalid_argument(
-        one->label, fmt::format("is named \"{}\", as is {}", name, other->label),
-        "give one of them another name: NAME=FILE");
+    return base::invalid_argument(one->label,
+                                  fmt::format("is named \"{}\", as is {}", name, other->label),
+                                  "give one of them another name: NAME=FILE");
   }
   return {};
 }

@@ -1,18 +1,9 @@
 #include "tensor_tracer/config/generate_config.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace tt::config {
 namespace {
-
-// The rows of `tensor-tracer train` with these flags.
-Options picked(TrainConfig& run, const std::vector<std::string>& flags) {
-  Options all = train_options(run);
-  std::erase_if(all, [&](const Option& option) {
-    return std::ranges::find(flags, option.flag) == flags.end();
-  });
-  return all;
-}
 
 Options prompt_options(GenerateConfig& generate) {
   return {{"--prompt", &generate.prompt, "texts to continue"},
@@ -46,7 +37,8 @@ Options sampling_options(TrainConfig& run, GenerateConfig& generate) {
 }
 
 Options written_position_options(TrainConfig& run, GenerateConfig& generate) {
-  Options all = picked(run, {"--tensor-tracer-vectors", "--interventions", "--intervention-files"});
+  Options all = picked(train_options(run),
+                       {"--tensor-tracer-vectors", "--interventions", "--intervention-files"});
   all.push_back({"--intervention-positions", &generate.intervention_positions,
                  "tokens at which programs write: all; prompt; or response, which begins at the "
                  "last token of the prompt",
@@ -57,8 +49,8 @@ Options written_position_options(TrainConfig& run, GenerateConfig& generate) {
 Options rank_options(TrainConfig& run) {
   Options all = {{"--tensor-model-parallel-size", &run.tensor_model_parallel_size,
                   "ranks that share each layer: all ranks of the launcher"}};
-  for (Option& option :
-       picked(run, {"--bf16", "--params-dtype", "--distributed-backend", "--threads"}))
+  for (Option& option : picked(train_options(run),
+                               {"--bf16", "--params-dtype", "--distributed-backend", "--threads"}))
     all.push_back(std::move(option));
   return all;
 }
@@ -67,7 +59,8 @@ Options rank_options(TrainConfig& run) {
 
 Options generate_options(TrainConfig& run, GenerateConfig& generate) {
   return joined({in_group("Prompts", prompt_options(generate)),
-                 in_group("Model", picked(run, {"--hf-model", "--load-adapter", "--tokenizer"})),
+                 in_group("Model", picked(train_options(run),
+                                          {"--hf-model", "--load-adapter", "--tokenizer"})),
                  in_group("Responses", sampling_options(run, generate)),
                  in_group("Output", response_output_options(generate)),
                  in_group("Interventions", written_position_options(run, generate)),

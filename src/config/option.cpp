@@ -88,6 +88,13 @@ Options in_group(const std::string& group, Options options) {
   return options;
 }
 
+Options picked(Options options, const std::vector<std::string>& flags) {
+  std::erase_if(options, [&](const Option& option) {
+    return std::ranges::find(flags, option.flag) == flags.end();
+  });
+  return options;
+}
+
 Options agreed(Options options) {
   for (Option& option : options) option.agreement = Agreement::kValue;
   return options;

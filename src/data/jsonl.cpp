@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "src/data/line_cursor.h"
+
 namespace tt::data {
 namespace {
 
@@ -15,12 +17,6 @@ using nlohmann::json;
 
 constexpr const char* kForms =
     "write an object with \"text\", or with \"prompt\" and \"response\", on each line";
-
-// The texts of one line; only the last one counts in the loss.
-struct Texts {
-  std::string prompt;  // empty: none
-  std::string counted;
-};
 
 base::Error wrong_line(const std::string& place, const std::string& message,
                        const std::string& remedy = kForms) {
@@ -37,37 +33,12 @@ base::Result<std::string> text_of(const json& line, const char* key, const std::
   return text;
 }
 
-base::Result<Texts> texts_of(const json& line, const std::string& file, const std::string& place) {
-  const bool has_text = line.contains("text");
-  const bool has_prompt = line.contains("prompt"), has_response = line.contains("response");
-  if (line.contains("messages")) {
-    return wrong_line(place, "holds \"messages\", which need the model's chat template",
-                      "run python -m tensor_tracer prepare " + file +
-                          " --tokenizer DIR --out DIR, and give the folder of --out");
-  }
-  if (has_text && (has_prompt || has_response))
-    return wrong_line(place, "has both \"text\" and a prompt or a response", "keep one of them");
-  if (has_prompt && !has_response) return wrong_line(place, "has a \"prompt\" and no \"response\"");
-  if (has_response && !has_prompt) return wrong_line(place, "has a \"response\" and no \"prompt\"");
-  if (!has_text && !has_prompt) return wrong_line(place, "has no \"text\" and no \"prompt\"");
-  Texts texts;
-  if (has_prompt) {
-    auto prompt = text_of(line, "prompt", place);
-    if (!prompt) return prompt.error();
-    texts.prompt = std::move(prompt).value();
-  }
-  auto counted = text_of(line, has_text ? "text" : "response", place);
-  if (!counted) return counted.error();
-  texts.counted = std::move(counted).value();
-  return texts;
-}
-
 // Collects the tokens of all documents.
 class Collector {
  public:
   explicit Collector(const JsonlReader& reader) : reader_(reader) {}
 
-  base::Status add(const Texts& texts, const std::string& place) {
+  base::Status add(const LineTexts& texts, const std::string& place) {
     if (auto status = add_text(texts.prompt, false, place); !status) return status;
     if (auto status = add_text(texts.counted, true, place); !status) return status;
     if (reader_.end) add_token(*reader_.end, true);
@@ -115,23 +86,47 @@ class Collector {
 
 }  // namespace
 
+base::Result<LineTexts> read_line(std::string_view text, const std::string& place,
+                                  const std::string& file) {
+  const json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!line.is_object()) return wrong_line(place, "is not a JSON object in UTF-8");
+  const bool has_text = line.contains("text");
+  const bool has_prompt = line.contains("prompt"), has_response = line.contains("response");
+  if (line.contains("messages")) {
+    return wrong_line(place, "holds \"messages\", which need the model's chat template",
+                      "run python -m tensor_tracer prepare " + file +
+                          " --tokenizer DIR --out DIR, and give the folder of --out");
+  }
+  if (has_text && (has_prompt || has_response))
+    return wrong_line(place, "has both \"text\" and a prompt or a response", "keep one of them");
+  if (has_prompt && !has_response) return wrong_line(place, "has a \"prompt\" and no \"response\"");
+  if (has_response && !has_prompt) return wrong_line(place, "has a \"response\" and no \"prompt\"");
+  if (!has_text && !has_prompt) return wrong_line(place, "has no \"text\" and no \"prompt\"");
+  LineTexts texts;
+  if (has_prompt) {
+    auto prompt = text_of(line, "prompt", place);
+    if (!prompt) return prompt.error();
+    texts.prompt = std::move(prompt).value();
+  }
+  auto counted = text_of(line, has_text ? "text" : "response", place);
+  if (!counted) return counted.error();
+  texts.counted = std::move(counted).value();
+  return texts;
+}
+
 base::Result<std::shared_ptr<const MemoryDocuments>> JsonlReader::read(
     const TextCorpus& files, const std::vector<std::string>& names) const {
   Collector all(*this);
   std::vector<std::pair<std::int32_t, std::int32_t>> origins;
   for (std::size_t file = 0; file < names.size(); ++file) {
-    std::string_view rest = files.file(static_cast<std::int64_t>(file));
-    for (std::int32_t number = 1; !rest.empty(); ++number) {
-      const std::string_view line = rest.substr(0, rest.find('\n'));
-      rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-      if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-      const std::string place = fmt::format("line {} of \"{}\"", number, names[file]);
-      const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
-      if (!value.is_object()) return wrong_line(place, "is not a JSON object in UTF-8");
-      const auto texts = texts_of(value, names[file], place);
+    LineCursor lines(files.file(static_cast<std::int64_t>(file)));
+    while (const auto line = lines.next()) {
+      const std::string place = lines.place(names[file]);
+      const auto texts = read_line(*line, place, names[file]);
       if (!texts) return texts.error();
       if (auto status = all.add(texts.value(), place); !status) return status.error();
-      origins.emplace_back(static_cast<std::int32_t>(file), number);
+      origins.emplace_back(static_cast<std::int32_t>(file),
+                           static_cast<std::int32_t>(lines.number()));
     }
   }
   if (origins.empty())

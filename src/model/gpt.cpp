@@ -338,6 +338,10 @@ at::Tensor Gpt::next_logits(const at::Tensor& tokens_BT, const at::Tensor& last_
   return head_.forward(x_BTH.size(1) == 1 ? x_BTH : last_of(x_BTH), context).squeeze(1);
 }
 
+at::Tensor Gpt::final_states(const at::Tensor& tokens_BT, const nn::ForwardContext& context) const {
+  return head_.norm(hidden_states(tokens_BT, context), context);
+}
+
 std::vector<nn::LowRank> Gpt::adapters() const {
   std::vector<nn::LowRank> all;
   for (const TransformerLayer& layer : layers_)

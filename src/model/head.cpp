@@ -77,10 +77,14 @@ at::Tensor Head::logits(const at::Tensor& normed_BTH, const at::Tensor& weight_V
   return context.point(places_[kLogits], nn::output_logits(normed_BTH, weight_VH, shard()));
 }
 
+at::Tensor Head::norm(const at::Tensor& x_BTH, const nn::ForwardContext& context) const {
+  return context.point(places_[kFinalNorm], final_norm_.forward(x_BTH, context));
+}
+
 // The final norm's output and the output weight, after changes by programs.
 std::pair<at::Tensor, at::Tensor> Head::operands(const at::Tensor& x_BTH,
                                                  const nn::ForwardContext& context) const {
-  at::Tensor normed_BTH = context.point(places_[kFinalNorm], final_norm_.forward(x_BTH, context));
+  at::Tensor normed_BTH = norm(x_BTH, context);
   return {std::move(normed_BTH), context.intervene(places_[kOutputWeight], output_weight())};
 }
 

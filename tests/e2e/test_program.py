@@ -239,7 +239,7 @@ def test_help_has_plain_types_and_examples() -> None:
         assert f"\n  {flag}" in text, flag
 
 
-COMMANDS = [["train"], ["generate"], ["points"], ["check"], ["replay"], ["runs"], ["runs", "remove"]]
+COMMANDS = [["train"], ["generate"], ["vector", "extract"], ["vector", "score"], ["vector", "merge"], ["points"], ["check"], ["replay"], ["runs"], ["runs", "remove"]]
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

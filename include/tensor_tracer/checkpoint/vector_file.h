@@ -38,7 +38,7 @@ class VectorFile {
   VectorFile() = default;
   base::Error wrong(const base::Error& error) const;
 
-  std::string file_;                // without its folder
+  std::string file_;  // without its folder
   std::string bytes_;
   std::vector<std::string> names_;
   nlohmann::json provenance_ = {};  // by the name of the tensor

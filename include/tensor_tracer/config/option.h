@@ -83,6 +83,9 @@ Options agreed(Options options);
 Options fixed(Options options);
 Options needing(Needs needs, Options options);
 
+/// The rows with these flags, in the order of the table.
+Options picked(Options options, const std::vector<std::string>& flags);
+
 /// The rows of all tables, in order.
 Options joined(std::initializer_list<Options> tables);
 

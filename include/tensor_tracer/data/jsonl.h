@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tensor_tracer/base/result.h"
@@ -13,16 +14,27 @@
 
 namespace tt::data {
 
+/// The texts of a line of a JSONL file. Only the loss of `counted` counts.
+struct LineTexts {
+  std::string prompt;  // empty: none
+  std::string counted;
+};
+
+/// Reads a line: an object with "text", or with "prompt" and "response". `place`: the line, for
+/// errors. `file`: its path. Error: the line is no such object; for "messages" it names the command
+/// that prepares them. Thread: any.
+base::Result<LineTexts> read_line(std::string_view line, const std::string& place,
+                                  const std::string& file);
+
 /// How the texts of a JSONL file become tokens.
 struct JsonlReader {
   Tokenizer tokenize = bytes_of;
   std::optional<std::int64_t> end = {};  // the token after each document
 
-  /// The documents of JSONL files: on each line an object with "text", or with "prompt" and
-  /// "response". Other members are ignored, and so are empty lines. The loss of a prompt does not
-  /// count; that of a response and of the end token after it does. `names`: of the files of
-  /// `files`. Error: a line is no such object, or its text has no token; the error names file and
-  /// line. For "messages" it names the command that prepares them.
+  /// The documents of JSONL files, one on each line (read_line). Other members are ignored, and so
+  /// are empty lines. The loss of a prompt does not count; that of a response and of the end token
+  /// after it does. `names`: of the files of `files`. Error: that of read_line(), or a text has no
+  /// token; the error names file and line.
   base::Result<std::shared_ptr<const MemoryDocuments>> read(
       const TextCorpus& files, const std::vector<std::string>& names) const;
 };

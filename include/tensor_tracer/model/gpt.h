@@ -94,6 +94,9 @@ class Gpt {
   at::Tensor next_logits(const at::Tensor& tokens, const at::Tensor& last,
                          const nn::ForwardContext& context) const;
 
+  /// The output of the final norm, [batch, sequence, hidden], without the output layer.
+  at::Tensor final_states(const at::Tensor& tokens, const nn::ForwardContext& context) const;
+
   const Head& head() const { return head_; }
 
   /// Every parameter once, in the order of the forward pass.

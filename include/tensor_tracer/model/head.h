@@ -30,6 +30,8 @@ class Head {
   points::PlaceKey declare_lens(points::PlaceTableBuilder& places, const std::string& name,
                                 const std::string& path, const std::string& of) const;
 
+  /// [batch, sequence, hidden] -> the input of the output layer, of the same shape.
+  at::Tensor norm(const at::Tensor& x, const nn::ForwardContext& context) const;
   /// [batch, sequence, hidden] -> scores of the next token, [batch, sequence, local vocabulary].
   at::Tensor forward(const at::Tensor& x, const nn::ForwardContext& context) const;
   /// True if a program acts on a place of forward() that has a value for each token.

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "tensor_tracer/data/prompted_texts.h"
+#include "tensor_tracer/model/gpt.h"
+#include "tensor_tracer/train/groups.h"
+#include "tensor_tracer/vectors/bootstrap.h"
+#include "tensor_tracer/vectors/group_sums.h"
+#include "tensor_tracer/vectors/kinds.h"
+#include "tensor_tracer/vectors/state_reader.h"
+#include "tensor_tracer/vectors/text_spreader.h"
+
+namespace tt::vectors {
+
+/// The texts of one side.
+struct ContrastTexts {
+  data::PromptedTexts* texts = nullptr;  // at the first text; null on ranks other than 0
+  std::int64_t size = 0;                 // number of texts
+};
+using Contrast = std::array<ContrastTexts, kNumSides>;
+
+struct ExtractionOptions {
+  bool includes_first_token = false;  // of each text
+  double held_out = 0.2;              // share of the texts of each side, at its end
+  std::int64_t most_tokens = 1;       // of a text; what is behind them is cut off
+  std::int64_t batch_size = 1;        // texts of a replica that run together
+  std::uint64_t seed = 0;             // of the bootstrap
+};
+
+/// How well the projections on the rows of a vector tell texts apart that are not in the vector.
+/// By row.
+struct HeldOutScores {
+  std::vector<std::optional<double>> pairs_above;  // share_above(); empty: the texts are no pairs
+  std::vector<std::optional<double>> area;         // area_under_curve()
+  std::array<std::int64_t, kNumSides> texts = {};
+};
+
+/// A vector of one kind.
+struct ExtractedVector {
+  at::Tensor rows;  // float64 [layers + 1, hidden]
+  std::array<std::int64_t, kNumSides> texts = {};
+  Stability stability;
+  /// Of every second held-out text. nullopt: none is held out.
+  std::optional<HeldOutScores> scores;
+  /// The layer, the last one left out, with the largest area on the other held-out texts, and of
+  /// equal ones the largest effect_size(). nullopt: as `scores`.
+  std::optional<std::int64_t> best_layer;
+};
+
+/// Makes direction vectors of the difference between two sides of texts (Chen et al. 2025, "Persona
+/// vectors", arXiv 2507.21509): for each kind the mean over the positive texts of their mean hidden
+/// states, minus the same of the negative texts. If both sides have the same number of texts, texts
+/// with one index are a pair. Thread: the thread that runs the model.
+class Extraction {
+ public:
+  /// Called on global rank 0 for each text that is read.
+  using OnText = std::function<void()>;
+  static constexpr std::int64_t kResamples = 400;
+  /// With fewer texts of a side to hold out, none is held out.
+  static constexpr std::int64_t kLeastHeldOut = 4;
+
+  /// `model` and `groups` outlive the object.
+  Extraction(const model::Gpt& model, const train::Groups& groups, const ExtractionOptions& options,
+             OnText on_text);
+
+  /// The vectors by kind, on global rank 0; a kind without tokens on a side has no rows. Throws
+  /// std::runtime_error if a text cannot be read any more, or if hidden states are not finite.
+  /// Collective over all ranks.
+  std::vector<ExtractedVector> run(const Contrast& contrast) const;
+
+  /// Texts of a side that are held out.
+  std::int64_t held_out(std::int64_t size) const;
+
+ private:
+  struct Part;
+  std::optional<NumberedText> pull(const Part& part, std::int64_t& next) const;
+  void visit_part(const Part& part,
+                  const std::function<void(std::int64_t side, std::int64_t index,
+                                           const StateMeans& means, std::int64_t text)>& take) const;
+  GroupSums sum_texts(const Contrast& contrast) const;
+  at::Tensor project_held_out(const Contrast& contrast, const at::Tensor& directions) const;
+  ExtractedVector describe(const Contrast& contrast, const GroupSums& sums,
+                           const at::Tensor& projections, Kind kind) const;
+  void add_scores(const Contrast& contrast, const at::Tensor& projections,
+                  ExtractedVector& vector) const;
+
+  const model::Gpt& model_;
+  const train::Groups& groups_;
+  const ExtractionOptions options_;
+  const OnText on_text_;
+  const StateReader reader_;
+  const TextSpreader spreader_;
+};
+
+}  // namespace tt::vectors

@@ -1,0 +1,59 @@
+#include "src/data/prompted_lines.h"
+
+#include <utility>
+
+#include "tensor_tracer/data/jsonl.h"
+
+namespace tt::data {
+
+PromptedLines::PromptedLines(std::shared_ptr<const TextCorpus> files, std::string path,
+                             bool is_json, PromptedTextOptions options)
+    : PromptedTexts(std::move(files)),
+      path_(std::move(path)),
+      is_json_(is_json),
+      options_(std::move(options)),
+      lines_(this->files().file(0)) {}
+
+base::Error PromptedLines::wrong(base::Error error) const {
+  error.where = options_.option;
+  return error;
+}
+
+base::Status PromptedLines::add(const std::string& text, PromptedText& to) const {
+  const auto ids = options_.tokenize(text);
+  if (!ids) {
+    return base::invalid_argument(options_.option,
+                                  place() + " cannot become tokens: " + ids.error().message,
+                                  "write it in UTF-8");
+  }
+  to.ids.insert(to.ids.end(), ids.value().begin(), ids.value().end());
+  return {};
+}
+
+nlohmann::ordered_json PromptedLines::object() const {
+  if (is_json_) return nlohmann::ordered_json::parse(line_);
+  return {{"text", line_}};
+}
+
+base::Result<std::optional<PromptedText>> PromptedLines::next() {
+  const auto line = lines_.next();
+  if (!line) return std::optional<PromptedText>();
+  line_ = line->substr(0, line->find_last_not_of('\r') + 1);
+  LineTexts texts;
+  if (is_json_) {
+    auto read = read_line(line_, place(), path_);
+    if (!read) return wrong(read.error());
+    texts = std::move(read).value();
+  } else {
+    texts.counted = line_;
+  }
+  PromptedText made;
+  if (!texts.prompt.empty())
+    if (auto status = add(texts.prompt, made); !status) return status.error();
+  const std::int64_t begin = made.length();
+  if (auto status = add(texts.counted, made); !status) return status.error();
+  if (begin < made.length()) made.response.emplace_back(begin, made.length());
+  return std::optional(std::move(made));
+}
+
+}  // namespace tt::data
