@@ -131,7 +131,7 @@ def nightly_suites(reports: Path) -> list[Suite]:
     """What scripts/nightly.sh runs; together at most 100 minutes."""
     e2e = "tests/e2e"
     return [
-        nightly_pytest("websocket", 2, reports, e2e, RERUN),
+        nightly_pytest("websocket", 1, reports, e2e, RERUN),
         nightly_pytest("attacks", 3, reports, e2e, RERUN),
         nightly_pytest("kills", 2, reports, e2e, RERUN),
         nightly_pytest("history", 2, reports, e2e, RERUN),
@@ -141,14 +141,14 @@ def nightly_suites(reports: Path) -> list[Suite]:
         nightly_pytest("wheel", 6, reports, e2e, RERUN),
         nightly_pytest("meshes", 7, reports, "tests/oracle", *TWO_AT_A_TIME),
         nightly_pytest("checkpoints", 5, reports, "tests/oracle", *TWO_TESTS_AT_A_TIME),
-        nightly_pytest("crashes", 6, reports, "tests/oracle", *TWO_TESTS_AT_A_TIME),
+        nightly_pytest("crashes", 5, reports, "tests/oracle", *TWO_TESTS_AT_A_TIME),
         nightly_pytest("attach", 16, reports, "tests/oracle", *TWO_AT_A_TIME),
-        nightly_pytest("models", 4, reports, "tests/oracle"),
-        playwright_suite("browser", 12, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
-                         "--grep-invert=@smoke", "--workers=2"),
+        nightly_pytest("models", 3, reports, "tests/oracle"),
+        playwright_suite("browser", 19, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
+                         "--grep-invert=@smoke"),
         playwright_suite("live views", 9, reports, ROOT, sys.executable, "scripts/live_page.py",
                          "--grep=@nightly"),
-        cpp_suite("no-mpi", 4, reports),
-        cpp_suite("tsan", 12, reports),
-        python_check("names", "--all", minutes=3),
+        cpp_suite("no-mpi", 3, reports),
+        cpp_suite("tsan", 10, reports),
+        python_check("names", "--all", minutes=2),
     ]
