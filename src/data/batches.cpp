@@ -53,7 +53,7 @@ double Batches::valid_share(std::int64_t index, std::int64_t global_batch) {
 Batches::Sample Batches::sample(const GlobalBatch& of, std::int64_t row) {
   const BlendOrder::Pick pick =
       (of.is_train ? train_ : valid_).at(of.index * of.global_batch + row);
-  const SampleOrder& order = orders_[pick.part];
+  SampleOrder& order = orders_[pick.part];
   return {blend_[pick.part].samples.get(),
           of.is_train ? order.train_sample(pick.number) : order.valid_sample(pick.number)};
 }
