@@ -30,8 +30,7 @@ class MappedFileTest : public testing::Test {
  protected:
   MappedFileTest() { std::ofstream(path_) << std::string(kBytes, 'x'); }
   ~MappedFileTest() override { fs::remove(path_); }
-  const std::string path_ =
-      fs::temp_directory_path() / ("tt_mapped_" + std::to_string(::getpid()));
+  const std::string path_ = fs::temp_directory_path() / ("tt_mapped_" + std::to_string(::getpid()));
 };
 
 TEST_F(MappedFileTest, ReleasedPagesLeaveResidentMemoryAndComeBack) {
