@@ -293,13 +293,15 @@ void Trainer::run_prompts(std::int64_t number) {
 
 double Trainer::evaluate(std::int64_t number) {
   notify_phase("evaluating", number);
-  double sum = 0.0;
+  double sum = 0.0, shares = 0.0;
   for (std::int64_t index = 0; index < config_.eval_iters; ++index) {
-    sum +=
-        runner_.mean_loss({.step = number, .phase = trace::Phase::kEval, .index = index}, &tracer_);
+    const double share = batches_.valid_share(index, runner_.global_batch());
+    sum += share * runner_.mean_loss({.step = number, .phase = trace::Phase::kEval, .index = index},
+                                     &tracer_);
+    shares += share;
   }
   notify_phase("training", number);
-  return runner_.mean_over_replicas(sum / static_cast<double>(config_.eval_iters));
+  return runner_.mean_over_replicas(shares > 0 ? sum / shares : 0.0);
 }
 
 TracerCost Trainer::total_cost() const {
