@@ -1,7 +1,7 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect, type Page } from '@playwright/test';
 import { entriesAsked, recordedNumbers } from './plan_support.ts';
-import { advance as advanceRun, visit } from './real_run.ts';
+import { advance as advanceRun, type TrailLine, visit } from './real_run.ts';
 import { kTokens, test } from './recorded.ts';
 import { advance, idle, kSmoke } from './support.ts';
 
@@ -111,6 +111,35 @@ test('what follows the last token of a prompt is not known', async ({ page, run 
   await expect(tokens).toHaveCount('Once upon a time'.length);
   await tokens.last().hover();
   await expect(page.getByTestId('verdict')).toHaveText('The true next token is not known.');
+});
+
+test.describe('a run that continues its prompts', () => {
+  test.use({ flags: ['--monitor-generate-interval', '10', '--monitor-max-new-tokens', '6'] });
+
+  test('responses to all prompts, then to one over the steps, also for a later viewer', async ({
+    page,
+    run,
+  }) => {
+    const ofPrompts = { point: 'HiddenStates', prompts: 'probes', rows: 1, dtype: 'f32' };
+    await run.setPlan({ point: 'InputTokens' }, { point: 'HiddenStates' }, ofPrompts);
+    await visit(page, run, 'tab=text&point=HiddenStates', 'start');
+    await expect(page.getByTestId('responses')).toHaveCount(0);
+    await advanceRun(page, 20);
+    const table = page.getByTestId('responses').locator('tbody tr');
+    await expect(table).toHaveCount(2);
+    await expect(table.nth(0)).toContainText('Once upon a time');
+    let told: readonly TrailLine[] = [];
+    await expect.poll(async () => (told = await run.trail('response')).length).toBe(4);
+    const textOf = (step: number, prompt: number): string =>
+      String(told.find((each) => each.step === step && each.detail.prompt === prompt)?.detail.text);
+    const shown = page.getByTestId('responses').locator('code');
+    expect(await shown.allTextContents()).toEqual([textOf(20, 0), textOf(20, 1)]);
+    await page.screenshot({ path: 'test-results/text-responses.png' });
+    await visit(page, run, 'tab=text&point=HiddenStates+·+probes&row=1', 'responses');
+    await expect(table).toHaveCount(2);
+    await expect(table.nth(0)).toContainText('step 20');
+    expect(await shown.allTextContents()).toEqual([textOf(20, 1), textOf(10, 1)]);
+  });
 });
 
 test('who may not change the plan is told why', async ({ page, run }) => {

@@ -76,6 +76,7 @@ class Run(PromptRequests):
         self._newest = self._newest_before = 0  # step; that before this connection, while it begins
         self._applied: deque[dict[str, Any]] = deque(maxlen=_MAX_STEPS)
         self._saved: deque[dict[str, Any]] = deque(maxlen=_MAX_SAVED)
+        self._responses: deque[dict[str, Any]] = deque(maxlen=_MAX_SAVED)
         self._alarm_changes: deque[dict[str, Any]] = deque(maxlen=_MAX_SAVED)
         self._messages: deque[bytes] = deque()
         self._records: deque[Record] = deque()
@@ -161,6 +162,10 @@ class Run(PromptRequests):
     def applied(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
         """The `applied` notifications: after each step, the effect of the programs in force."""
         return iter(lambda: self._next_data(self._applied, timeout), None)
+
+    def responses(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
+        """The `response` notifications as they arrive: the model's responses to the monitored prompts."""
+        return iter(lambda: self._next_data(self._responses, timeout), None)
 
     def viewers(self) -> list[dict[str, Any]]:
         """The connected viewers with this client, in the order in which they connected."""
@@ -551,6 +556,8 @@ class Run(PromptRequests):
             self._wait_in(self._applied, params)
         elif event == "saved":
             self._wait_in(self._saved, params)
+        elif event == "response":
+            self._wait_in(self._responses, params)
         elif event == "alarm":
             self._wait_in(self._alarm_changes, params)
         elif event == "step":

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include "src/cli/agreement.h"
@@ -26,7 +26,6 @@
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/config/generate_config.h"
 #include "tensor_tracer/generate/generator.h"
-#include "tensor_tracer/hf/generation.h"
 #include "tensor_tracer/train/loaded_model.h"
 
 namespace tt::cli {
@@ -52,7 +51,6 @@ struct GenerateSetup {
   ModelSource source;
   RunTokenizer tokenizer;
   std::vector<data::Prompt> prompts;  // texts only on rank 0
-  std::set<std::int64_t> stop_ids;
   RunInputs inputs;
 };
 
@@ -69,7 +67,7 @@ base::Status check_ranks(const GenerateSetup& setup) {
 std::int64_t sequence_length(const GenerateSetup& setup) {
   std::int64_t longest = 0;
   for (const data::Prompt& prompt : setup.prompts) longest = std::max(longest, prompt.length());
-  return longest + setup.options.max_new_tokens;
+  return longest + setup.options.sampling.max_new_tokens;
 }
 
 base::Status check_length(const config::ModelConfig& model) {
@@ -102,9 +100,9 @@ base::Status read_generate_inputs(GenerateSetup& setup) {
   auto shape = config::check_unseen(config, setup.launch.world_size);
   if (!shape) return shape.error();
   setup.shape = shape.value();
-  auto stop_ids = hf::read_stop_ids(setup.source.folder);
-  if (!stop_ids) return stop_ids.error();
-  if (!setup.options.ignore_eos) setup.stop_ids = std::move(stop_ids).value();
+  if (!setup.options.ignore_eos) {
+    if (auto status = read_stop_ids(setup.source, setup.tokenizer); !status) return status;
+  }
   auto inputs = read_inputs(config, setup.shape, setup.tokenizer, nullptr);
   if (!inputs) return inputs.error();
   setup.inputs = std::move(inputs).value();
@@ -118,8 +116,7 @@ base::Status share_generate_inputs(GenerateSetup& setup, const comm::ProcessGrou
   if (is_first) {
     json prompts = json::array();
     for (const data::Prompt& prompt : setup.prompts) prompts.push_back(prompt.tokens);
-    json::to_msgpack(json{setup.given, setup.config.model.seq_length, setup.stop_ids, prompts},
-                     packed);
+    json::to_msgpack(json{setup.given, setup.config.model.seq_length, prompts}, packed);
   }
   comm::broadcast_text(world, packed, 0);
   const json shared = json::from_msgpack(packed);
@@ -131,8 +128,7 @@ base::Status share_generate_inputs(GenerateSetup& setup, const comm::ProcessGrou
   if (auto status = share_status(same, world); !status) return status;
   if (!is_first) {
     setup.config.model.seq_length = shared.at(1);
-    setup.stop_ids = shared.at(2).get<std::set<std::int64_t>>();
-    for (const json& ids : shared.at(3)) setup.prompts.push_back({"", ids.get<Ids>()});
+    for (const json& ids : shared.at(2)) setup.prompts.push_back({"", ids.get<Ids>()});
     setup.shape = mesh::fit_mesh(world.size(), world.size(), 1).value();
   }
   share_hf_model(setup.source, setup.config.model, world);
@@ -163,10 +159,9 @@ base::Result<std::unique_ptr<model::Gpt>> open_model(GenerateSetup& setup,
 generate::GenerateOptions options_of(const GenerateSetup& setup) {
   const config::GenerateConfig& options = setup.options;
   const std::string& positions = options.intervention_positions;
-  return {.sampling = {options.temperature, options.top_k, options.top_p,
-                       static_cast<std::uint64_t>(setup.config.seed)},
-          .max_new_tokens = options.max_new_tokens,
-          .stop_ids = setup.stop_ids,
+  return {.sampling = options.sampling,
+          .seed = static_cast<std::uint64_t>(setup.config.seed),
+          .stop_ids = setup.tokenizer.stop_ids,
           .top_logits = options.top_logits,
           .positions = positions == "prompt"     ? generate::Positions::kPrompt
                        : positions == "response" ? generate::Positions::kResponse
@@ -194,7 +189,7 @@ GenerateTotals run_batches(const GenerateSetup& setup, const model::Gpt& model,
     const std::size_t end = std::min(size, first + batch_size);
     std::vector<Ids> ids;
     for (std::size_t i = first; i < end; ++i) ids.push_back(setup.prompts[i].tokens);
-    const auto responses = generator.run(ids, static_cast<std::int64_t>(first));
+    const auto responses = generator.run(ids, {.first_row = static_cast<std::int64_t>(first)});
     for (std::size_t i = 0; i < responses.size(); ++i) {
       totals.tokens += std::ssize(responses[i].ids);
       if (output != nullptr) output->response(setup.prompts[first + i], responses[i]);
@@ -211,6 +206,9 @@ void print_totals(const GenerateTotals& totals, std::size_t num_prompts) {
              static_cast<double>(totals.tokens) / totals.seconds);
 }
 
+// Of programs: long before the generation, so that every ramp has ended.
+constexpr std::int64_t kFirstStep = std::numeric_limits<std::int32_t>::min();
+
 // Returns the exit code. Collective.
 int generate_on_ranks(GenerateSetup& setup, GenerateOutput* output,
                       const comm::ProcessGroup& world) {
@@ -222,7 +220,7 @@ int generate_on_ranks(GenerateSetup& setup, GenerateOutput* output,
   auto model = open_model(setup, world);
   if (!model) return fail_together(model.error());
   const bool has_programs = !setup.config.intervention.interventions.empty();
-  const auto engine = make_engine(setup.inputs.intervention, world, world, 1);
+  const auto engine = make_engine(setup.inputs.intervention, world, world, kFirstStep);
   const GenerateTotals totals =
       run_batches(setup, *model.value(), world, has_programs ? engine.get() : nullptr, output);
   const auto counts = engine->report(1);

@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "tensor_tracer/tokenize/utf8.h"
-
 namespace tt::cli {
 namespace {
 
@@ -40,24 +38,16 @@ void GenerateOutput::token(std::int64_t id) {
   std::fflush(stdout);
 }
 
-std::string GenerateOutput::text_of(const std::vector<std::int64_t>& ids) const {
-  if (tokenizer_->file != nullptr) return tokenizer_->file->decode(ids, true);
-  std::string bytes;
-  for (const std::int64_t id : ids)
-    if (id < kNumBytes) bytes.push_back(static_cast<char>(id));
-  return tokenize::replace_invalid(bytes);
-}
-
 void GenerateOutput::response(const data::Prompt& prompt, const generate::Response& response) {
   if (is_stream_) {
     fmt::print("{}\n", decoder_ ? decoder_->finish() : "");
     return;
   }
   json line = {{"prompt", prompt.text.empty() ? json() : json(prompt.text)},
-               {"text", text_of(response.ids)},
+               {"text", tokenizer_->text_of(response.ids)},
                {"prompt_token_ids", prompt.tokens},
                {"token_ids", response.ids},
-               {"finish_reason", response.is_stopped ? "stop" : "length"}};
+               {"finish_reason", response.finish_reason()}};
   if (!response.logprobs.empty()) {
     line["logprobs"] = response.logprobs;
     line["top_ids"] = response.top_ids;

@@ -32,7 +32,6 @@ class GenerateOutput {
 
  private:
   explicit GenerateOutput(const RunTokenizer& tokenizer) : tokenizer_(&tokenizer) {}
-  std::string text_of(const std::vector<std::int64_t>& ids) const;
 
   const RunTokenizer* tokenizer_;
   std::string path_;

@@ -19,23 +19,12 @@ const points::Place* row_of(const json& place, const points::PlaceTable& places)
   return row ? &places.rows()[*row] : nullptr;
 }
 
-bool has_keys(const points::Place& row) {
-  return std::ranges::find(row.dims, "keys") != row.dims.end();
-}
-
-base::Status check_places(const json& used, const points::PlaceTable& places,
-                          const std::string& program) {
+base::Status check_gradients(const json& used, const std::string& program) {
   for (const json& place : used) {
-    const std::string name = place.at("place");
-    if (place.at("gradient").get<bool>())
-      return base::invalid_argument(program, "uses " + name + ", and there is no backward pass",
-                                    "leave the line out");
-    const points::Place* const row = row_of(place, places);
-    if (row != nullptr && has_keys(*row)) {
-      return base::invalid_argument(program,
-                                    "uses " + name + ", which a pass over one token does not have",
-                                    "use attention.context, or run the prompts in a training run");
-    }
+    if (!place.at("gradient").get<bool>()) continue;
+    return base::invalid_argument(
+        program, "uses " + place.at("place").get<std::string>() + ", and there is no backward pass",
+        "leave the line out");
   }
   return {};
 }
@@ -63,17 +52,14 @@ base::Status check_generate_programs(const InterventionSetup& setup, const std::
     const auto checked = intervene::check_program(file.program, setup.context);
     if (!checked) return checked.error();
     const json& facts = checked.value();
-    const json& when = facts.at("when");
-    if (when.contains("tokens") || when.contains("token_text")) {
-      return base::invalid_argument(file.name,
-                                    "selects tokens of a sequence, and generation runs over one "
-                                    "token after another",
-                                    "use --intervention-positions");
-    }
-    auto status = check_places(facts.at("writes"), places, file.name);
-    if (status) status = check_places(facts.at("reads"), places, file.name);
+    auto status = check_gradients(facts.at("writes"), file.name);
+    if (status) status = check_gradients(facts.at("reads"), file.name);
     if (status) status = check_positions(facts, places, file.name, positions);
     if (!status) return status;
+    if (status = intervene::check_generation(file.program, setup.context); status) continue;
+    base::Error error = status.error();
+    error.where = file.name;
+    return error;
   }
   return {};
 }

@@ -11,6 +11,7 @@
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/hf/adapter.h"
+#include "tensor_tracer/hf/generation.h"
 #include "tensor_tracer/model/gpt.h"
 
 namespace tt::cli {
@@ -149,6 +150,17 @@ base::Result<ModelSource> read_hf_model(config::TrainConfig& config, const json&
         "leave it out");
   }
   return source;
+}
+
+base::Status read_stop_ids(const ModelSource& source, RunTokenizer& tokenizer) {
+  if (source.folder.config.is_null()) {
+    if (tokenizer.end_of_text) tokenizer.stop_ids = {*tokenizer.end_of_text};
+    return {};
+  }
+  auto ids = hf::read_stop_ids(source.folder);
+  if (!ids) return ids.error();
+  tokenizer.stop_ids = std::move(ids).value();
+  return {};
 }
 
 void share_hf_model(ModelSource& source, ModelConfig& model, const comm::ProcessGroup& world) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/cli/run_tokenizer.h"
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/checkpoint/tensor_store.h"
 #include "tensor_tracer/comm/process_group.h"
@@ -25,6 +26,10 @@ struct ModelSource {
 /// configurations. `given`: the options as the user wrote them, by name. Error: that of a folder,
 /// or a given option that contradicts it. Global rank 0.
 base::Result<ModelSource> read_hf_model(config::TrainConfig& config, const nlohmann::json& given);
+
+/// Sets the tokens that end a response: those of the model's folder, or of a new model the token
+/// after each text. Error: that of the folder. Global rank 0.
+base::Status read_stop_ids(const ModelSource& source, RunTokenizer& tokenizer);
 
 /// Gives every rank the configurations that rank 0 read, and sets the options of the model by them.
 /// Collective over `world`.

@@ -169,9 +169,8 @@ base::Result<LoadedModel> load_model_to_run(ModelToRun& model, config::TrainConf
       config, {files.value().weights.get(), files.value().adapters.get()}, tensor);
   const auto status = share_status(loaded ? base::Status() : base::Status(loaded.error()), world);
   if (!status) return status.error();
-  return LoadedModel{
-      std::move(loaded).value(),
-      fingerprint_of(config.model, {files.value().weights, files.value().adapters})};
+  return LoadedModel{std::move(loaded).value(),
+                     fingerprint_of(config.model, {files.value().weights, files.value().adapters})};
 }
 
 }  // namespace tt::cli

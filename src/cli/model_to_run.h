@@ -19,9 +19,9 @@ namespace tt::cli {
 /// A model that a command runs and does not train: that of --hf-model, with the adapters of
 /// --load-adapter, or that of a checkpoint, --load.
 struct ModelToRun {
-  ModelSource source;        // of --hf-model
-  ModelPath checkpoint;      // of --load, on rank 0
-  RunTokenizer tokenizer;    // on rank 0
+  ModelSource source;      // of --hf-model
+  ModelPath checkpoint;    // of --load, on rank 0
+  RunTokenizer tokenizer;  // on rank 0
   std::vector<std::string> notices = {};
 };
 

@@ -11,6 +11,7 @@
 #include "tensor_tracer/base/sha256.h"
 #include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/protocol/message.h"
+#include "tensor_tracer/tokenize/utf8.h"
 
 namespace tt::cli {
 namespace {
@@ -19,6 +20,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kBytes = "byte";
+constexpr std::int64_t kNumBytes = 256;
 constexpr std::size_t kMaxTextBytes = std::size_t{2} << 20U;  // a hub takes facts of 4 MiB
 constexpr std::size_t kMaxSettingsBytes = std::size_t{16} << 20U;
 
@@ -80,6 +82,14 @@ data::Tokenizer RunTokenizer::for_prompts() const {
   return [file = file](const std::string& text) { return file->encode(text, true); };
 }
 
+std::string RunTokenizer::text_of(const std::vector<std::int64_t>& ids) const {
+  if (file != nullptr) return file->decode(ids, true);
+  std::string bytes;
+  for (const std::int64_t id : ids)
+    if (id < kNumBytes) bytes.push_back(static_cast<char>(id));
+  return tokenize::replace_invalid(bytes);
+}
+
 json RunTokenizer::facts() const {
   if (hash.empty()) return {{"kind", kBytes}};
   json facts = {{"kind", "tokenizer.json"}, {"hash", hash}};
@@ -128,7 +138,7 @@ void share_tokenizer(RunTokenizer& tokenizer, config::TrainConfig& config,
   if (world.rank() == 0) {
     const json texts = tokenizer.texts != nullptr ? json(*tokenizer.texts) : json();
     json::to_msgpack(json{config.data.tokenizer, config.model.vocab_size, tokenizer.hash,
-                          tokenizer.hash.empty() ? json() : texts},
+                          tokenizer.hash.empty() ? json() : texts, tokenizer.stop_ids},
                      packed);
   }
   comm::broadcast_text(world, packed, 0);
@@ -137,6 +147,7 @@ void share_tokenizer(RunTokenizer& tokenizer, config::TrainConfig& config,
   config.data.tokenizer = shared.at(0);
   config.model.vocab_size = shared.at(1);
   tokenizer.hash = shared.at(2);
+  tokenizer.stop_ids = shared.at(4).get<std::set<std::int64_t>>();
   if (tokenizer.hash.empty()) return;
   tokenizer.texts.reset();
   if (!shared.at(3).is_null())

@@ -5,7 +5,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/comm/process_group.h"
@@ -20,6 +22,7 @@ namespace tt::cli {
 struct RunTokenizer {
   std::shared_ptr<const tokenize::Tokenizer> file;  // null: each byte is a token
   std::optional<std::int64_t> end_of_text;          // the token after each file of the text
+  std::set<std::int64_t> stop_ids;                  // the tokens that end a response
   std::string hash;    // of the file and of the token that ends a text; empty: bytes
   std::string sha256;  // of the file; empty: bytes, or a rank other than 0
   std::string notice;  // empty: none
@@ -28,6 +31,8 @@ struct RunTokenizer {
 
   /// For prompts, with the special tokens of the file's template.
   data::Tokenizer for_prompts() const;
+  /// The text of ids, without special tokens, in UTF-8. Only on rank 0.
+  std::string text_of(const std::vector<std::int64_t>& ids) const;
   /// "tokenizer" of docs/protocol.md, "The run's facts".
   nlohmann::json facts() const;
 };
@@ -41,7 +46,8 @@ base::Result<RunTokenizer> read_tokenizer(config::TrainConfig& config, const nlo
 /// The folder of a tokenizer, from a value of --tokenizer other than "byte".
 std::filesystem::path tokenizer_folder(const std::string& tokenizer);
 
-/// Gives every rank the texts and the size of the vocabulary. Collective over `world`.
+/// Gives every rank the texts, the size of the vocabulary and the tokens that end a response.
+/// Collective over `world`.
 void share_tokenizer(RunTokenizer& tokenizer, config::TrainConfig& config,
                      const comm::ProcessGroup& world);
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <system_error>
-#include <filesystem>
 
 namespace tt::cli {
 namespace {
@@ -80,7 +80,8 @@ base::Status write_lines(const std::string& path, data::PromptedTexts& texts, co
 std::vector<std::int64_t> ranks_of(const std::vector<double>& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::erase_if(order, [&](std::size_t index) { return std::isnan(values[index]); });
+  std::erase_if(
+      order, [&](std::size_t index) { return std::isnan(values[index]); });
   std::ranges::stable_sort(order, std::ranges::greater(),
                            [&](std::size_t index) { return values[index]; });
   std::vector<std::int64_t> ranks(values.size());
@@ -101,9 +102,7 @@ base::Status write_scores(const std::string& path, data::PromptedTexts& texts, c
 
 json describe_scores(const Scores& scores) {
   const std::vector<double> known = known_scores(scores.values);
-  json facts = {{"score", scores.label},
-                {"texts", scores.values.size()},
-                {"scored", known.size()}};
+  json facts = {{"score", scores.label}, {"texts", scores.values.size()}, {"scored", known.size()}};
   if (known.empty()) return facts;
   const auto count = static_cast<double>(known.size());
   const double mean = std::accumulate(known.begin(), known.end(), 0.0) / count;

@@ -20,10 +20,10 @@ struct TextFile {
   std::unique_ptr<data::PromptedTexts> texts;  // at the first text
   std::int64_t size = 0;                       // number of texts
   std::int64_t tokens = 0;
-  std::int64_t longest = 0;         // tokens of a text, after the cut
-  std::int64_t with_prompt = 0;     // texts
-  std::int64_t with_response = 0;   // texts
-  std::int64_t num_cut = 0;         // texts that are too long for the model
+  std::int64_t longest = 0;        // tokens of a text, after the cut
+  std::int64_t with_prompt = 0;    // texts
+  std::int64_t with_response = 0;  // texts
+  std::int64_t num_cut = 0;        // texts that are too long for the model
   std::string sha256;
 
   /// "file", "sha256", "texts" and "tokens".

@@ -101,7 +101,11 @@ base::Result<Beginning> read_beginning(config::TrainConfig& config, const comm::
   if (!source) return source.error();
   auto tokenizer = read_tokenizer(config, given);
   if (!tokenizer) return tokenizer.error();
-  return Beginning{std::move(source).value(), std::move(tokenizer).value()};
+  Beginning beginning{std::move(source).value(), std::move(tokenizer).value()};
+  if (config.monitor.monitor_generate_interval == 0) return beginning;
+  auto status = read_stop_ids(beginning.source, beginning.tokenizer);
+  if (!status) return status.error();
+  return beginning;
 }
 
 nlohmann::json run_facts(const TrainSetup& run, const control::HubSession* hub, double entropy) {
@@ -201,6 +205,9 @@ train::TrainerParts parts_of(const TrainSetup& run, const comm::World& world) {
   parts.groups = train::make_groups(world.group(), run.shape);
   parts.blend = &run.data.blend();
   parts.tokenize = run.tokenizer.for_prompts();
+  parts.response_text = {run.tokenizer.stop_ids, [&tokenizer = run.tokenizer](const auto& ids) {
+                           return tokenizer.text_of(ids);
+                         }};
   parts.plan = run.inputs.tracing.plan;
   parts.plan_context = run.inputs.tracing.context;
   parts.prompts = run.inputs.tracing.prompts;

@@ -67,8 +67,7 @@ std::vector<KindFile> files_to_write(const config::ExtractConfig& options) {
     const vectors::KindNames& names = vectors::kKinds[kind];
     for (const std::string& asked : options.kinds) {
       if (asked != names.option) continue;
-      const std::string name =
-          out.stem().string() + "_" + names.suffix + out.extension().string();
+      const std::string name = out.stem().string() + "_" + names.suffix + out.extension().string();
       files.push_back(
           {kind, options.kinds.size() == 1 ? options.out : (out.parent_path() / name).string()});
     }
@@ -80,8 +79,7 @@ base::Status check_outputs(const config::ExtractConfig& options) {
   for (const KindFile& file : files_to_write(options)) {
     std::error_code error;
     if (std::filesystem::exists(file.path, error) && !options.force)
-      return base::invalid_argument("--out", "\"" + file.path + "\" exists",
-                                    "--force replaces it");
+      return base::invalid_argument("--out", "\"" + file.path + "\" exists", "--force replaces it");
   }
   return prepare_parent("--out", options.out);
 }
@@ -172,23 +170,22 @@ json evidence_of(const ExtractedVector& vector) {
 json provenance_of(const ExtractSetup& setup, const std::string& fingerprint, vectors::Kind kind,
                    const ExtractedVector& vector) {
   const config::CheckpointConfig& files = setup.config.checkpoint;
-  json facts = {
-      {"made_by", "tensor-tracer " TT_VERSION " vector extract"},
-      {"kind", vectors::kKinds[kind].option},
-      {"tokens", vectors::kKinds[kind].tokens},
-      {"first_token", setup.options.include_first_token ? "included" : "left out"},
-      {"layer_base", 0},
-      {"rows", "0: embedding; n: output of layer n; last: output of the final norm"},
-      {"model", files.load.empty() ? files.hf_model : setup.model.checkpoint.folder},
-      {"model_hash", fingerprint},
-      {"tokenizer_sha256", setup.model.tokenizer.sha256},
-      {"dtype", setup.config.compute_dtype()},
-      {"positive", setup.sides[vectors::kPositive].facts()},
-      {"negative", setup.sides[vectors::kNegative].facts()},
-      {"texts_in_vector", vector.texts},
-      {"best_layer", vector.best_layer ? json(*vector.best_layer) : json()},
-      {"held_out_texts", vector.scores ? json(vector.scores->texts) : json()},
-      {"by_row", evidence_of(vector)}};
+  json facts = {{"made_by", "tensor-tracer " TT_VERSION " vector extract"},
+                {"kind", vectors::kKinds[kind].option},
+                {"tokens", vectors::kKinds[kind].tokens},
+                {"first_token", setup.options.include_first_token ? "included" : "left out"},
+                {"layer_base", 0},
+                {"rows", "0: embedding; n: output of layer n; last: output of the final norm"},
+                {"model", files.load.empty() ? files.hf_model : setup.model.checkpoint.folder},
+                {"model_hash", fingerprint},
+                {"tokenizer_sha256", setup.model.tokenizer.sha256},
+                {"dtype", setup.config.compute_dtype()},
+                {"positive", setup.sides[vectors::kPositive].facts()},
+                {"negative", setup.sides[vectors::kNegative].facts()},
+                {"texts_in_vector", vector.texts},
+                {"best_layer", vector.best_layer ? json(*vector.best_layer) : json()},
+                {"held_out_texts", vector.scores ? json(vector.scores->texts) : json()},
+                {"by_row", evidence_of(vector)}};
   if (!files.load_adapter.empty()) facts["adapter"] = files.load_adapter;
   return facts;
 }
@@ -205,9 +202,9 @@ base::Status write_extracted(const ExtractSetup& setup, const std::string& finge
                                                 vectors::kKinds[kind].option),
                                     "give longer texts, or add --include-first-token");
     }
-    const checkpoint::StoredVector stored{
-        std::filesystem::path(path).stem().string(), vector.rows.to(at::kFloat),
-        provenance_of(setup, fingerprint, kind, vector)};
+    const checkpoint::StoredVector stored{std::filesystem::path(path).stem().string(),
+                                          vector.rows.to(at::kFloat),
+                                          provenance_of(setup, fingerprint, kind, vector)};
     if (auto status = checkpoint::write_vectors(path, {stored}); !status) return status;
     told.push_back(describe_vector(path, stored));
   }
@@ -235,8 +232,7 @@ int extract_on_ranks(ExtractSetup& setup, const comm::ProcessGroup& world) {
   const auto loaded = load_model_to_run(setup.model, setup.config, groups.tensor, world);
   if (!loaded) return fail_together(loaded.error());
   if (world.rank() == 0)
-    for (const std::string& notice : setup.model.notices)
-      fmt::print(stderr, "note   {}\n", notice);
+    for (const std::string& notice : setup.model.notices) fmt::print(stderr, "note   {}\n", notice);
   const auto extracted = extract_vectors(setup, *loaded.value().model, groups);
   if (world.rank() != 0) return kExitDone;
   const auto status = write_extracted(setup, loaded.value().fingerprint, extracted);

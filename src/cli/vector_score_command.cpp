@@ -47,7 +47,7 @@ struct ScoreSetup {
   config::ScoreConfig options;
   comm::Launch launch;
   std::string path;
-  json given;                        // options as the user wrote them
+  json given;  // options as the user wrote them
   ModelToRun model = {};
   std::vector<TextFile> files = {};  // the texts; the base responses
   at::Tensor direction = {};         // float64 [hidden]
@@ -107,11 +107,10 @@ base::Status read_direction(ScoreSetup& setup) {
 // The base response to a text is in the same line, after the same prompt.
 base::Status compare_prompts(const TextFile& texts, const TextFile& base) {
   if (texts.size != base.size) {
-    return base::invalid_argument(
-        "--base-responses",
-        fmt::format("\"{}\" has {} texts, and \"{}\" {}", base.path, base.size, texts.path,
-                    texts.size),
-        "give a response to each prompt, in the same order");
+    return base::invalid_argument("--base-responses",
+                                  fmt::format("\"{}\" has {} texts, and \"{}\" {}", base.path,
+                                              base.size, texts.path, texts.size),
+                                  "give a response to each prompt, in the same order");
   }
   for (std::int64_t i = 0; i < texts.size; ++i) {
     const auto own = texts.texts->next(), other = base.texts->next();
@@ -122,7 +121,8 @@ base::Status compare_prompts(const TextFile& texts, const TextFile& base) {
         std::equal(a.ids.begin(), a.ids.begin() + prompt, b.ids.begin()))
       continue;
     return base::invalid_argument(
-        "--base-responses", base.texts->place() + " has another prompt than " + texts.texts->place(),
+        "--base-responses",
+        base.texts->place() + " has another prompt than " + texts.texts->place(),
         "give a response to each prompt, in the same order");
   }
   texts.texts->rewind();
@@ -188,12 +188,14 @@ Scores score_texts(const ScoreSetup& setup, const model::Gpt& model, const train
   TextProgress progress(texts);
   std::vector<std::vector<double>> projections;
   for (const TextFile& file : setup.files) {
-    projections.push_back(vectors::project_responses(model, groups, file.texts.get(), file.size,
-                                                     setup.direction, options,
-                                                     [&] { progress.add(); }));
+    projections.push_back(vectors::project_responses(
+        model, groups, file.texts.get(), file.size, setup.direction, options,
+        [&] { progress.add(); }));
   }
-  Scores scores{setup.has_base() ? "projection_difference" : "projection", projections[0],
-                projections[0], {}};
+  Scores scores{setup.has_base() ? "projection_difference" : "projection",
+                projections[0],
+                projections[0],
+                {}};
   if (!setup.has_base()) return scores;
   scores.base = std::move(projections[1]);
   for (std::size_t i = 0; i < scores.values.size(); ++i) scores.values[i] -= scores.base[i];
@@ -219,8 +221,8 @@ base::Status write_and_tell(const ScoreSetup& setup, const Scores& scores) {
     return {};
   }
   print_scores(facts);
-  fmt::print("{}: {} texts, {} dropped\n", setup.options.out,
-             std::ssize(scores.values) - dropped, dropped);
+  fmt::print("{}: {} texts, {} dropped\n", setup.options.out, std::ssize(scores.values) - dropped,
+             dropped);
   return {};
 }
 
@@ -238,8 +240,7 @@ int score_on_ranks(ScoreSetup& setup, const comm::ProcessGroup& world) {
   const auto loaded = load_model_to_run(setup.model, setup.config, groups.tensor, world);
   if (!loaded) return fail_together(loaded.error());
   if (world.rank() == 0)
-    for (const std::string& notice : setup.model.notices)
-      fmt::print(stderr, "note   {}\n", notice);
+    for (const std::string& notice : setup.model.notices) fmt::print(stderr, "note   {}\n", notice);
   const Scores scores = score_texts(setup, *loaded.value().model, groups);
   if (world.rank() != 0) return kExitDone;
   const auto status = write_and_tell(setup, scores);

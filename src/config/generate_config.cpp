@@ -21,19 +21,12 @@ Options response_output_options(GenerateConfig& generate) {
            not_negative()}};
 }
 
-Options sampling_options(TrainConfig& run, GenerateConfig& generate) {
-  return {{"--max-new-tokens", &generate.max_new_tokens, "largest number of tokens of a response",
-           positive()},
-          {"--ignore-eos", &generate.ignore_eos, "continue after the model's end token"},
-          {"--temperature", &generate.temperature,
-           "divide the logits by this number and draw; 0: take the token with the largest logit",
-           not_negative()},
-          {"--top-k", &generate.top_k, "draw from the k most probable tokens; 0: from all",
-           not_negative()},
-          {"--top-p", &generate.top_p,
-           "draw from the most probable tokens that reach this probability together", within(0, 1)},
-          {"--seed", &run.seed, "seed of the draws; below 2^63"},
-          {"--batch-size", &run.micro_batch_size, "prompts that run together", positive()}};
+Options response_options(TrainConfig& run, GenerateConfig& generate) {
+  return joined(
+      {sampling_options(generate.sampling, "--"),
+       {{"--ignore-eos", &generate.ignore_eos, "continue after the model's end token"},
+        {"--seed", &run.seed, "seed of the draws; below 2^63"},
+        {"--batch-size", &run.micro_batch_size, "prompts that run together", positive()}}});
 }
 
 Options written_position_options(TrainConfig& run, GenerateConfig& generate) {
@@ -61,7 +54,7 @@ Options generate_options(TrainConfig& run, GenerateConfig& generate) {
   return joined({in_group("Prompts", prompt_options(generate)),
                  in_group("Model", picked(train_options(run),
                                           {"--hf-model", "--load-adapter", "--tokenizer"})),
-                 in_group("Responses", sampling_options(run, generate)),
+                 in_group("Responses", response_options(run, generate)),
                  in_group("Output", response_output_options(generate)),
                  in_group("Interventions", written_position_options(run, generate)),
                  in_group("Ranks", rank_options(run))});
@@ -78,13 +71,7 @@ base::Status check(const TrainConfig& run, const GenerateConfig& generate) {
   if (generate.prompt.empty() && generate.prompts.empty())
     return base::invalid_argument("--prompts", "there is no prompt",
                                   "give --prompt TEXT or a file");
-  const bool draws = generate.temperature > 0.0;
-  if (!draws && (generate.top_k > 0 || generate.top_p < 1.0)) {
-    return base::invalid_argument(generate.top_k > 0 ? "--top-k" : "--top-p",
-                                  "at temperature 0 the token with the largest logit is taken",
-                                  "add --temperature 1");
-  }
-  return {};
+  return check_sampling(generate.sampling, "--");
 }
 
 }  // namespace tt::config

@@ -169,6 +169,7 @@ base::Status check_unseen_options(TrainConfig config) {
   if (status) status = check_dtype(config);
   if (status) status = check_export(config);
   if (status) status = check_saves(config.checkpoint);
+  if (status) status = check_sampling(config.monitor.responses, "--monitor-");
   return status;
 }
 

@@ -259,8 +259,13 @@ Options tracer_options(TracerConfig& tracer, MonitorConfig& monitor) {
         {"--monitor-prompts", &monitor.monitor_prompts,
          "files of prompts that run through the model again and again; lines of text or "
          "JSONL"}},
-       agreed({{"--monitor-interval", &monitor.monitor_interval,
-                "steps between two runs of the prompts", positive()}})});
+       agreed(joined({{{"--monitor-interval", &monitor.monitor_interval,
+                        "steps between two runs of the prompts", positive()},
+                       {"--monitor-generate-interval", &monitor.monitor_generate_interval,
+                        "steps between two responses of the model to the prompts, which the page "
+                        "shows; 0: none",
+                        not_negative()}},
+                      sampling_options(monitor.responses, "--monitor-")}))});
 }
 
 Options page_options(TracerConfig& tracer) {

@@ -23,22 +23,21 @@ Options contrast_options(ExtractConfig& extract) {
 Options model_choice_options(TrainConfig& run) {
   CheckpointConfig& files = run.checkpoint;
   Options all = picked(train_options(run), {"--load-adapter", "--tokenizer"});
-  Options sources = {
-      {"--hf-model", &files.hf_model, "the model in this folder of Hugging Face"},
-      {"--load", &files.load,
-       "the model of the newest checkpoint of this folder, or of this checkpoint"}};
+  Options sources = {{"--hf-model", &files.hf_model, "the model in this folder of Hugging Face"},
+                     {"--load", &files.load,
+                      "the model of the newest checkpoint of this folder, or of this checkpoint"}};
   return joined({std::move(sources), std::move(all)});
 }
 
 Options vector_output_options(ExtractConfig& extract) {
-  return {{"--out", &extract.out,
-           "the file: .safetensors, which says how the vector was made, or .pt"},
-          {"--kind", Commas{&extract.kinds},
-           "tokens that count, separated by commas: response, prompt, last-prompt; with several, "
-           "the files get the names of persona vectors, such as NAME_response_avg_diff.pt",
-           one_of({"response", "prompt", "last-prompt"})},
-          {"--force", &extract.force, "replace files that are there"},
-          {"--json", &extract.json, "print one JSON list"}};
+  return {
+      {"--out", &extract.out, "the file: .safetensors, which says how the vector was made, or .pt"},
+      {"--kind", Commas{&extract.kinds},
+       "tokens that count, separated by commas: response, prompt, last-prompt; with several, "
+       "the files get the names of persona vectors, such as NAME_response_avg_diff.pt",
+       one_of({"response", "prompt", "last-prompt"})},
+      {"--force", &extract.force, "replace files that are there"},
+      {"--json", &extract.json, "print one JSON list"}};
 }
 
 Options vector_evidence_options(TrainConfig& run, ExtractConfig& extract) {
@@ -55,20 +54,22 @@ Options text_run_options(TrainConfig& run) {
       {"--overlong", &run.data.overlong,
        "a text with more tokens than the model has positions: refuse it, or cut its end off",
        one_of({"refuse", "cut"})}};
-  return joined({std::move(own),
-                 picked(train_options(run), {"--tensor-model-parallel-size", "--bf16",
-                                             "--params-dtype", "--distributed-backend",
-                                             "--threads"})});
+  return joined({std::move(own), picked(train_options(run),
+                                        {"--tensor-model-parallel-size", "--bf16", "--params-dtype",
+                                         "--distributed-backend", "--threads"})});
 }
 
 base::Status check_model_choice(const CheckpointConfig& files) {
   if (files.hf_model.empty() && files.load.empty())
-    return base::invalid_argument("--hf-model", "there is no model",
-                     "give the folder of a model of Hugging Face, or --load CHECKPOINT");
+    return base::invalid_argument(
+        "--hf-model", "there is no model",
+        "give the folder of a model of Hugging Face, or --load CHECKPOINT");
   if (!files.hf_model.empty() && !files.load.empty())
-    return base::invalid_argument("--load", "there are two models", "leave --hf-model or --load out");
+    return base::invalid_argument("--load", "there are two models",
+                                  "leave --hf-model or --load out");
   if (!files.load.empty() && !files.load_adapter.empty())
-    return base::invalid_argument("--load-adapter", "a checkpoint has its own adapters", "leave it out");
+    return base::invalid_argument("--load-adapter", "a checkpoint has its own adapters",
+                                  "leave it out");
   return {};
 }
 
@@ -112,12 +113,16 @@ base::Status check(const TrainConfig& run, const ExtractConfig& extract) {
   if (extract.positive.empty())
     return base::invalid_argument("--positive", "there are no texts", "give a file of texts");
   if (extract.negative.empty())
-    return base::invalid_argument("--negative", "there are no texts of the other side", "give a file of texts");
+    return base::invalid_argument("--negative", "there are no texts of the other side",
+                                  "give a file of texts");
   if (extract.out.empty())
-    return base::invalid_argument("--out", "there is no name of a file", "give one, such as evil.safetensors");
+    return base::invalid_argument("--out", "there is no name of a file",
+                                  "give one, such as evil.safetensors");
   if (!extract.out.ends_with(".pt") && !extract.out.ends_with(".safetensors"))
-    return base::invalid_argument("--out", "the name does not end with .pt or .safetensors", "choose one");
-  if (extract.kinds.empty()) return base::invalid_argument("--kind", "names no kind", "name response");
+    return base::invalid_argument("--out", "the name does not end with .pt or .safetensors",
+                                  "choose one");
+  if (extract.kinds.empty())
+    return base::invalid_argument("--kind", "names no kind", "name response");
   for (auto one = extract.kinds.begin(); one != extract.kinds.end(); ++one)
     if (std::find(extract.kinds.begin(), one, *one) != one)
       return base::invalid_argument("--kind", "names a kind twice", "name it once");
@@ -156,8 +161,7 @@ std::optional<std::int64_t> parse_drop_top(const std::string& text, std::int64_t
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   const bool is_share = stop != end && std::string_view(stop, end) == "%";
   if (error != std::errc() || !(number >= 0)) return std::nullopt;
-  if (is_share && number <= 100)
-    return std::llround(number / 100 * static_cast<double>(size));
+  if (is_share && number <= 100) return std::llround(number / 100 * static_cast<double>(size));
   if (stop != end || number != std::floor(number) || number > 1e15) return std::nullopt;
   return std::min(static_cast<std::int64_t>(number), size);
 }

@@ -50,7 +50,8 @@ Opened PromptedTexts::open(const std::string& path, const PromptedTextOptions& o
   const bool is_prepared = PreparedFolder::is_at(path);
   std::error_code error;
   if (!is_prepared && std::filesystem::is_directory(path, error)) {
-    return base::invalid_argument(options.option, "\"" + path + "\" is a folder without prepared.json",
+    return base::invalid_argument(options.option,
+                                  "\"" + path + "\" is a folder without prepared.json",
                                   "give a file, or a folder that prepare wrote");
   }
   auto corpus = TextCorpus::open(

@@ -41,8 +41,8 @@ std::vector<Number> row_of(const at::Tensor& all_BC, std::int64_t row) {
 
 // The state of the prompts that run together.
 struct Generator::Batch {
-  std::int64_t first = 0;  // number of the first prompt
-  at::Tensor lengths_B;    // of the prompts
+  trace::ForwardScope scope;  // of the next pass
+  at::Tensor lengths_B;       // of the prompts
   nn::KvCache cache;
   std::vector<std::int64_t> most;  // tokens of each response
   std::vector<Response> responses = std::vector<Response>(most.size());
@@ -62,7 +62,7 @@ Generator::Generator(const config::ModelConfig& config, const model::Gpt& model,
       hooks_(hooks),
       options_(std::move(options)),
       on_token_(std::move(on_token)),
-      sampler_(options_.sampling, config.vocab_size, options_.top_logits, tensor) {
+      sampler_(options_.sampling, options_.seed, config.vocab_size, options_.top_logits, tensor) {
   if (hooks_ == nullptr) return;
   hooks_->use_modules(
       {[&head = model_.head()](const at::Tensor& x) { return head.final_norm(x); },
@@ -84,17 +84,13 @@ at::Tensor Generator::acting(const Batch& batch, const at::Tensor& tokens_BT) co
 }
 
 at::Tensor Generator::next_logits(Batch& batch, const at::Tensor& tokens_BT,
-                                  const at::Tensor& last_B, std::int64_t index) {
-  const trace::ForwardScope scope{.step = index + 1,
-                                  .first_row = batch.first,
-                                  .phase = trace::Phase::kGeneration,
-                                  .batch = index};
+                                  const at::Tensor& last_B) {
   std::unique_ptr<trace::InterventionPass> programs;
-  if (hooks_ != nullptr) programs = hooks_->begin(scope, tokens_BT, acting(batch, tokens_BT));
+  if (hooks_ != nullptr) programs = hooks_->begin(batch.scope, tokens_BT, acting(batch, tokens_BT));
   trace::Pass untraced;
   const nn::ForwardContext context{.pass = untraced,
-                                   .step = scope.step,
-                                   .first_row = scope.first_row,
+                                   .step = batch.scope.step,
+                                   .first_row = batch.scope.first_row,
                                    .is_training = false,
                                    .interventions = programs.get(),
                                    .cache = &batch.cache};
@@ -105,6 +101,7 @@ at::Tensor Generator::next_logits(Batch& batch, const at::Tensor& tokens_BT,
     throw GenerationError(error.what());
   }
   batch.cache.end_pass();
+  ++batch.scope.batch;
   if (programs != nullptr) programs->end();
   return logits_BV;
 }
@@ -124,33 +121,38 @@ void Generator::add(Batch& batch, const Drawn& drawn) {
     response.is_stopped = options_.stop_ids.contains(ids[row]);
     const bool is_last = std::ssize(response.ids) == batch.most[row];
     batch.is_done[row] = response.is_stopped || is_last ? 1 : 0;
-    if (on_token_) on_token_(batch.first + number, ids[row]);
+    if (on_token_) on_token_(batch.scope.first_row + number, ids[row]);
   }
 }
 
-Generator::Batch Generator::open(const std::vector<Ids>& prompts, std::int64_t first) const {
+Generator::Batch Generator::open(const std::vector<Ids>& prompts,
+                                 const trace::ForwardScope& scope) const {
   Ids lengths, most;
   std::int64_t capacity = 0;
   for (const Ids& prompt : prompts) {
     lengths.push_back(std::ssize(prompt));
-    most.push_back(std::min(options_.max_new_tokens, config_.seq_length - lengths.back()));
+    most.push_back(std::min(options_.sampling.max_new_tokens, config_.seq_length - lengths.back()));
     capacity = std::max(capacity, lengths.back() + most.back());
   }
   const at::Tensor lengths_B = at::tensor(lengths, at::device(at::kCPU).dtype(at::kLong));
-  Batch batch{first, lengths_B, nn::KvCache(config_.num_layers, lengths_B, capacity),
+  Batch batch{scope, lengths_B, nn::KvCache(config_.num_layers, lengths_B, capacity),
               std::move(most)};
+  batch.scope.phase = trace::Phase::kGeneration;
+  batch.scope.batch = 0;
   for (const std::int64_t tokens : batch.most) batch.is_done.push_back(tokens == 0 ? 1 : 0);
   return batch;
 }
 
-std::vector<Response> Generator::run(const std::vector<Ids>& prompts, std::int64_t first) {
+std::vector<Response> Generator::run(const std::vector<Ids>& prompts,
+                                     const trace::ForwardScope& scope) {
   const at::NoGradGuard no_grad;
-  Batch batch = open(prompts, first);
+  Batch batch = open(prompts, scope);
   at::Tensor tokens_BT = padded(prompts);
   at::Tensor last_B = batch.lengths_B - 1;
-  for (std::int64_t index = 0; !batch.is_over(); ++index) {
-    const at::Tensor logits_BV = next_logits(batch, tokens_BT, last_B, index);
-    const Drawn drawn = sampler_.draw(logits_BV, first, index);
+  while (!batch.is_over()) {
+    const std::int64_t index = batch.scope.batch;
+    const at::Tensor logits_BV = next_logits(batch, tokens_BT, last_B);
+    const Drawn drawn = sampler_.draw(logits_BV, scope.first_row, index);
     add(batch, drawn);
     tokens_BT = drawn.ids.unsqueeze(1);
     last_B = at::zeros_like(last_B);

@@ -46,9 +46,10 @@ at::Tensor gather_columns(const at::Tensor& own_BC, const comm::ProcessGroup& te
 
 }  // namespace
 
-Sampler::Sampler(const SamplingOptions& options, std::int64_t vocab_size, std::int64_t top_logits,
-                 const comm::ProcessGroup& tensor)
+Sampler::Sampler(const config::SamplingConfig& options, std::uint64_t seed, std::int64_t vocab_size,
+                 std::int64_t top_logits, const comm::ProcessGroup& tensor)
     : options_(options),
+      seed_(seed),
       vocab_size_(vocab_size),
       top_logits_(std::min(top_logits, vocab_size)),
       tensor_(tensor) {}
@@ -107,7 +108,7 @@ at::Tensor Sampler::choose(const Candidates& from, std::int64_t first_prompt,
   const at::Tensor sums_BC = p_BC.cumsum(-1).contiguous();
   std::vector<double> numbers;
   for (std::int64_t row = 0; row < p_BC.size(0); ++row)
-    numbers.push_back(uniform(options_.seed, first_prompt + row, index));
+    numbers.push_back(uniform(seed_, first_prompt + row, index));
   const at::Tensor u_B1 = at::tensor(numbers, sums_BC.options()).unsqueeze(1);
   const at::Tensor drawn_B1 = at::searchsorted(sums_BC, u_B1 * sums_BC.narrow(1, -1, 1),
                                                /*out_int32=*/false, /*right=*/true);

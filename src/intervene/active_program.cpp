@@ -112,7 +112,8 @@ base::Status ActiveProgram::set_targets(const nlohmann::json& given) {
 }
 
 bool ActiveProgram::is_due(const trace::ForwardScope& scope, const graph::Model& model) const {
-  if (is_preview || scope.phase == trace::Phase::kGeneration) return true;
+  const bool is_alone = scope.phase == trace::Phase::kGeneration && scope.prompt_set == 0;
+  if (is_preview || is_alone) return true;
   const graph::Schedule& when = program.when;
   if (!is_step(when, scope.step)) return false;
   if (scope.prompt_set > 0) {

@@ -2,6 +2,7 @@
 
 #include <c10/util/accumulate.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "src/intervene/budget.h"
@@ -57,6 +58,32 @@ base::Status check_kept(const CompiledProgram& one, const Context& context) {
   return {};
 }
 
+base::Status check_keys(const graph::Place& place, const points::PlaceTable& places) {
+  const std::vector<std::string>& dims = places.rows()[place.row].dims;
+  if (place.gradient || std::ranges::find(dims, "keys") == dims.end()) return {};
+  return base::invalid_argument(
+      "program", "uses " + graph::to_string(place) + ", which a pass over one token does not have",
+      "use attention.context");
+}
+
+// The passes of a generation are over the prompts, then over one token of each row.
+base::Status fits_generation(const graph::Program& program, const points::PlaceTable& places) {
+  if (!program.when.tokens.empty() || !program.when.token_text.empty()) {
+    return base::invalid_argument("program",
+                                  "selects tokens of a sequence, and generation runs over one "
+                                  "token after another",
+                                  "leave out tokens and token_text");
+  }
+  base::Status status;
+  for (const graph::Effect& effect : program.effects)
+    if (status && effect.kind == graph::EffectKind::kWrite)
+      status = check_keys(effect.place, places);
+  for (const graph::Value& value : program.values)
+    for (const graph::Leaf& leaf : value.leaves)
+      if (status && leaf.kind == graph::LeafKind::kPlace) status = check_keys(leaf.place, places);
+  return status;
+}
+
 }  // namespace
 
 std::string source_of(const nlohmann::json& program) {
@@ -97,6 +124,7 @@ base::Result<std::shared_ptr<const CompiledProgram>> compile_program(const nlohm
       specialize(compiled->program, compiled->layers, compiled->shape, context, compiled->contents);
   if (compiled->specialization->error) return *compiled->specialization->error;
   compiled->read_back = read_back(compiled->program);
+  compiled->generation = fits_generation(compiled->program, context.places());
   if (auto status = check_kept(*compiled, context); !status) return status.error();
   for (const graph::Effect& effect : compiled->program.effects)
     compiled->says_layer.push_back(graph::is_each(compiled->program, effect));

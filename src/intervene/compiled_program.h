@@ -34,6 +34,7 @@ struct CompiledProgram {
   std::vector<int> layers;       // the compiled layers, as layers_of()
   EffectStages stages;
   std::set<std::string> read_back;  // saves that saved() reads; only these are kept
+  base::Status generation;          // error: the program cannot act in a generation
   Shape shape;                      // of a training forward
   std::shared_ptr<const Specialization> specialization;
   trace::FileContents contents;  // of the files that the program names

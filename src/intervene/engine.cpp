@@ -62,8 +62,7 @@ class Engine final : public trace::InterventionHooks {
     const auto add = [&](const std::shared_ptr<ActiveProgram>& program) {
       if (!program->acts_at(scope.stage) || !program->is_due(scope, context_.model)) return;
       if (preview_ == nullptr) program->counts.was_due = true;
-      if (scope.phase == trace::Phase::kGeneration && scope.batch == 0)
-        program->forget_generation();
+      if (scope.phase == trace::Phase::kGeneration && !begin_token(*program, scope)) return;
       const auto specialization =
           agree_on_specialization(*program, {tokens.size(0), tokens.size(1)}, context_, tensor_);
       if (specialization->error) {
@@ -222,6 +221,15 @@ class Engine final : public trace::InterventionHooks {
   }
 
  private:
+  // False: the program cannot act in a generation, which counts as a failure.
+  static bool begin_token(ActiveProgram& program, const trace::ForwardScope& scope) {
+    const bool fits = program.compiled->generation.ok();
+    if (scope.batch > 0) return fits;
+    program.forget_generation();
+    if (!fits) ++program.counts.failed;
+    return fits;
+  }
+
   base::Result<std::shared_ptr<ActiveProgram>> stage(const ProgramSettings& settings,
                                                      const json& program, const Context& received) {
     const std::string source = source_of(program);

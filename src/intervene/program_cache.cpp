@@ -57,6 +57,11 @@ base::Result<nlohmann::json> check_program(const nlohmann::json& program, const 
   return compiled.value()->form;
 }
 
+base::Status check_generation(const nlohmann::json& program, const Context& context) {
+  auto compiled = context.programs->compile(program, context);
+  return compiled ? compiled.value()->generation : base::Status(compiled.error());
+}
+
 base::Result<std::shared_ptr<const CompiledProgram>> ProgramCache::compile(
     const nlohmann::json& program, const Context& context) {
   const std::string source = source_of(program);

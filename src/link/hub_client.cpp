@@ -167,7 +167,7 @@ void HubClient::send_event(std::string_view event, nlohmann::json params) noexce
   try {
     std::string text = protocol::encode_notification(event, params);
     impl_->remember(event, params, text);
-    if (event == "saved" || event == "applied")
+    if (event == "saved" || event == "applied" || event == "response")
       impl_->channel.push_data(std::move(text));
     else
       impl_->channel.push_text(std::move(text));

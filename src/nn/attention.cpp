@@ -106,8 +106,9 @@ Attention::Attention(const BuildContext& context, const config::ModelConfig& con
   proj_.add_adapters(context, config, {{"proj", name + ".proj", 0, 1}});
   if (config.position_embedding_type == "rope") {
     const at::Tensor angle_TD = rotary_angles(config);
-    cos_TD_ = angle_TD.cos().to(context.params_dtype);
-    sin_TD_ = angle_TD.sin().to(context.params_dtype);
+    const auto dtype = context.compute_dtype == at::kDouble ? at::kDouble : at::kFloat;
+    cos_TD_ = angle_TD.cos().to(dtype);
+    sin_TD_ = angle_TD.sin().to(dtype);
   }
 }
 

@@ -56,7 +56,10 @@ at::Tensor KvCache::attend(const at::Tensor& q_BN1D, const at::Tensor& k_BG1D,
   }
   ++layer.passes;
   const auto add = [this](at::Tensor& all_BGKD, const at::Tensor& new_BG1D) {
-    all_BGKD.index_put_({rows_, at::indexing::Slice(), lengths_}, new_BG1D.squeeze(2));
+    if (are_equal_)
+      all_BGKD.narrow(2, longest_, 1).copy_(new_BG1D);
+    else
+      all_BGKD.index_put_({rows_, at::indexing::Slice(), lengths_}, new_BG1D.squeeze(2));
     return all_BGKD.narrow(2, 0, longest_ + 1);
   };
   const at::Tensor k_BGKD = add(layer.keys, k_BG1D), v_BGKD = add(layer.values, v_BG1D);

@@ -8,9 +8,10 @@ base::Result<std::unique_ptr<model::Gpt>> load_model(const config::TrainConfig& 
                                                      const WeightStores& stores,
                                                      const comm::ProcessGroup& tensor) {
   const at::ScalarType params = config.params_dtype == "float64" ? at::kDouble : at::kFloat;
+  const at::ScalarType dtype = config.bf16 ? at::kBFloat16 : params;
   const nn::BuildContext context{.tensor = tensor,
-                                 .params_dtype = params,
-                                 .compute_dtype = config.bf16 ? at::kBFloat16 : params,
+                                 .params_dtype = dtype,
+                                 .compute_dtype = dtype,
                                  .loads_parameters = true,
                                  .frozen = config.model.frozen()};
   auto model = std::make_unique<model::Gpt>(context, config.model, config.micro_batch_size);

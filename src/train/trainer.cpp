@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "src/train/adapter_export.h"
@@ -12,6 +13,7 @@
 #include "src/train/finite_check.h"
 #include "src/train/hf_export.h"
 #include "src/train/preview.h"
+#include "src/train/prompt_responses.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/comm/collectives.h"
 
@@ -87,6 +89,10 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
            .tokenize = parts_.tokenize},
           parts_.is_told_to_stop, saving()) {
   load();
+  if (config_.monitor.monitor_generate_interval > 0) {
+    responses_ = std::make_unique<PromptResponses>(config_, parts_.groups, model_, parts_.hooks,
+                                                   parts_.response_text, parts_.sink);
+  }
   if (!config.checkpoint.save.empty()) {
     checkpoints_.emplace(config_.checkpoint, parts_.groups,
                          TrainState{parameters_, trained_, optimizer_}, parts_.on_saved);
@@ -97,6 +103,8 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
     control_.plan_was_set();
   }
 }
+
+Trainer::~Trainer() = default;
 
 void Trainer::run() {
   try {
@@ -120,8 +128,7 @@ void Trainer::run_steps() {
       report.valid_loss = evaluate(number);
     if (report.valid_loss && std::isfinite(*report.valid_loss))
       last_valid_loss_ = {number, *report.valid_loss};
-    if (number % config_.monitor.monitor_interval == 0 || is_last)
-      runner_.run_prompts(parts_.prompts, number, tracer_);
+    run_prompts(number);
     notify(report);
     notify_interventions(number);
     if (config_.checkpoint.save_interval > 0 && number % config_.checkpoint.save_interval == 0)
@@ -276,15 +283,25 @@ void Trainer::repeat_step(const StepReport& report) {
   throw NonFiniteError(message, is_persistent);
 }
 
+void Trainer::run_prompts(std::int64_t number) {
+  const bool is_last = number == config_.train_iters;
+  if (number % config_.monitor.monitor_interval == 0 || is_last)
+    runner_.run_prompts(parts_.prompts, number, tracer_);
+  if (responses_ != nullptr && (number % config_.monitor.monitor_generate_interval == 0 || is_last))
+    responses_->run(parts_.prompts, number);
+}
+
 double Trainer::evaluate(std::int64_t number) {
   notify_phase("evaluating", number);
-  double sum = 0.0;
+  double sum = 0.0, shares = 0.0;
   for (std::int64_t index = 0; index < config_.eval_iters; ++index) {
-    sum +=
-        runner_.mean_loss({.step = number, .phase = trace::Phase::kEval, .index = index}, &tracer_);
+    const double share = batches_.valid_share(index, runner_.global_batch());
+    sum += share * runner_.mean_loss({.step = number, .phase = trace::Phase::kEval, .index = index},
+                                     &tracer_);
+    shares += share;
   }
   notify_phase("training", number);
-  return runner_.mean_over_replicas(sum / static_cast<double>(config_.eval_iters));
+  return runner_.mean_over_replicas(shares > 0 ? sum / shares : 0.0);
 }
 
 TracerCost Trainer::total_cost() const {

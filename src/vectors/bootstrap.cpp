@@ -64,8 +64,8 @@ at::Tensor cosines_with(const at::Tensor& whole_H, const at::Tensor& drawn_NH) {
 Stability bootstrap(const GroupSums& sums, Kind kind, bool is_paired, std::int64_t resamples,
                     std::uint64_t seed) {
   const at::Tensor whole_RH = sums.differences()[kind];
-  const at::Tensor unknown_R = at::full(
-      {whole_RH.size(0)}, std::numeric_limits<double>::quiet_NaN(), whole_RH.options());
+  const at::Tensor unknown_R =
+      at::full({whole_RH.size(0)}, std::numeric_limits<double>::quiet_NaN(), whole_RH.options());
   const Stability stability{unknown_R, unknown_R.clone()};
   const auto weights = draw_weights(sums.counts().select(2, kind), is_paired, resamples, seed);
   if (weights.empty()) return stability;

@@ -146,17 +146,17 @@ at::Tensor Extraction::project_held_out(const Contrast& contrast,
     part.first[side] = contrast[side].size - held_out(contrast[side].size);
   }
   const std::int64_t positive = held_out(contrast[kPositive].size);
-  at::Tensor all_NKR = at::zeros({positive + held_out(contrast[kNegative].size), kNumKinds,
-                                  directions_KRH.size(1)},
-                                 directions_KRH.options());
-  visit_part(part, [&](std::int64_t side, std::int64_t index, const StateMeans& means,
-                       std::int64_t text) {
-    const at::Tensor projections_KR = (means.states[text] * units_KRH).sum(-1);
-    const at::Tensor is_absent_K1 = means.counts[text].eq(0).unsqueeze(1);
-    index += (side == kPositive ? 0 : positive) - part.first[static_cast<std::size_t>(side)];
-    all_NKR[index].copy_(projections_KR.masked_fill(
-        is_absent_K1, std::numeric_limits<double>::quiet_NaN()));
-  });
+  at::Tensor all_NKR =
+      at::zeros({positive + held_out(contrast[kNegative].size), kNumKinds, directions_KRH.size(1)},
+                directions_KRH.options());
+  visit_part(
+      part, [&](std::int64_t side, std::int64_t index, const StateMeans& means, std::int64_t text) {
+        const at::Tensor projections_KR = (means.states[text] * units_KRH).sum(-1);
+        const at::Tensor is_absent_K1 = means.counts[text].eq(0).unsqueeze(1);
+        index += (side == kPositive ? 0 : positive) - part.first[static_cast<std::size_t>(side)];
+        all_NKR[index].copy_(
+            projections_KR.masked_fill(is_absent_K1, std::numeric_limits<double>::quiet_NaN()));
+      });
   if (groups_.coordinates.tensor == 0) groups_.data.all_reduce(all_NKR);
   return all_NKR;
 }

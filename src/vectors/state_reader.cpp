@@ -19,7 +19,8 @@ using Texts = std::vector<const data::PromptedText*>;
 
 // int64 [B, T], with zeros behind the shorter texts. Attention is causal, so they change nothing.
 at::Tensor padded_ids(const Texts& texts, std::int64_t longest) {
-  at::Tensor all_BT = at::zeros({std::ssize(texts), longest}, at::device(at::kCPU).dtype(at::kLong));
+  at::Tensor all_BT =
+      at::zeros({std::ssize(texts), longest}, at::device(at::kCPU).dtype(at::kLong));
   auto* row = all_BT.mutable_data_ptr<std::int64_t>();
   for (const data::PromptedText* text : texts) {
     std::ranges::copy(text->ids, row);

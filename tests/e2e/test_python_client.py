@@ -233,8 +233,11 @@ def test_interventions_of_a_run(hub: Hub) -> None:
         worker.notify("interventions", step=10, programs=[{"name": "steer"}], reason="apply")
         worker.notify("saved", step=10, program="steer", name="n", shape=[2], values=[1.5, "NaN"])
         worker.notify("applied", step=10, programs=[{"name": "steer", "forwards": 4}])
+        worker.notify("response", step=10, prompt_set=1, prompt=0, text=" Paris.")
         [applied] = run.applied(timeout=1)
         [saved] = run.saved(timeout=1)
+        [response] = run.responses(timeout=1)
+        assert response["text"] == " Paris."
         assert run.interventions == [{"name": "steer"}]
         assert saved["values"][0] == 1.5 and np.isnan(saved["values"][1])
         assert applied["programs"][0]["forwards"] == 4

@@ -221,7 +221,7 @@ def test_a_value_that_a_program_saves_is_there_for_the_next_token(llama: tuple[A
 @pytest.mark.parametrize(
     ("program", "flags", "error"),
     [
-        ("when(tokens=\"-1\")\nlayers[1].output = layers[1].output + 1.0\n", {}, "use --intervention-positions"),
+        ("when(tokens=\"-1\")\nlayers[1].output = layers[1].output + 1.0\n", {}, "selects tokens of a sequence"),
         ("layers[1].attention.logits = layers[1].attention.logits * 2.0\n", {}, "a pass over one token does not have"),
         ("layers[1].output.grad = layers[1].output.grad * 2.0\n", {}, "there is no backward pass"),
         ("skip(layers[1])\n", {"intervention_positions": "response"}, "for all tokens; give all"),

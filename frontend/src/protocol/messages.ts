@@ -320,7 +320,7 @@ export const droppedSchema = object({
   /** Records by plan entry. */
   entries: optional(mapOf(count)),
   /**
-   * For a viewer, the number of lost `saved` and `applied`; for a trainer's queue, of lost texts; for
+   * For a viewer, the number of lost `saved`, `applied` and `response`; for a trainer's queue, of lost texts; for
    * a recording, of lost steps and lines of the audit trail.
    */
   events: optional(count),
@@ -335,6 +335,16 @@ export const checkpointSchema = object({
   bytes: count,
   seconds: number,
 });
+/** The model's response to a monitored prompt: `prompt` counts from 0, `prompt_set` from 1. */
+export const responseSchema = object({
+  step: count,
+  prompt_set: count,
+  prompt: count,
+  text: string,
+  token_ids: array(count),
+  finish_reason: string,
+});
+export type ResponseFacts = Infer<typeof responseSchema>;
 export const logSchema = object({ level: string, message: string });
 
 export type Notification =
@@ -353,6 +363,7 @@ export type Notification =
   | { readonly event: 'alarms'; readonly params: { readonly alarms: readonly AlarmFacts[] } }
   | { readonly event: 'recording'; readonly params: RecordingFacts }
   | { readonly event: 'checkpoint'; readonly params: Infer<typeof checkpointSchema> }
+  | { readonly event: 'response'; readonly params: ResponseFacts }
   | { readonly event: 'log'; readonly params: Infer<typeof logSchema> };
 
 export type Answer =
@@ -378,42 +389,38 @@ export function parseTextMessage(text: string): TextMessage {
   return { kind: 'answer', answer: { id, ok: true, result: unknown(message.result, 'result') } };
 }
 
+/** The schemas of the params, by event. */
+const kParams: {
+  readonly [Event in Notification['event']]: (
+    value: unknown,
+    path: string,
+  ) => Extract<Notification, { readonly event: Event }>['params'];
+} = {
+  run: runSchema,
+  state: stateSchema,
+  control: controlSchema,
+  parts: partsSchema,
+  step: stepSchema,
+  dropped: droppedSchema,
+  plan: planEventSchema,
+  prompts: promptsEventSchema,
+  interventions: interventionsSchema,
+  applied: appliedSchema,
+  saved: savedSchema,
+  alarm: alarmEventSchema,
+  alarms: alarmsSchema,
+  recording: recordingSchema,
+  checkpoint: checkpointSchema,
+  response: responseSchema,
+  log: logSchema,
+};
+
 function parseNotification(event: string, params: unknown): TextMessage {
-  const of = (notification: Notification): TextMessage => ({ kind: 'notification', notification });
-  switch (event) {
-    case 'run':
-      return of({ event, params: runSchema(params, 'params') });
-    case 'state':
-      return of({ event, params: stateSchema(params, 'params') });
-    case 'control':
-      return of({ event, params: controlSchema(params, 'params') });
-    case 'parts':
-      return of({ event, params: partsSchema(params, 'params') });
-    case 'step':
-      return of({ event, params: stepSchema(params, 'params') });
-    case 'dropped':
-      return of({ event, params: droppedSchema(params, 'params') });
-    case 'plan':
-      return of({ event, params: planEventSchema(params, 'params') });
-    case 'prompts':
-      return of({ event, params: promptsEventSchema(params, 'params') });
-    case 'interventions':
-      return of({ event, params: interventionsSchema(params, 'params') });
-    case 'applied':
-      return of({ event, params: appliedSchema(params, 'params') });
-    case 'saved':
-      return of({ event, params: savedSchema(params, 'params') });
-    case 'alarm':
-      return of({ event, params: alarmEventSchema(params, 'params') });
-    case 'alarms':
-      return of({ event, params: alarmsSchema(params, 'params') });
-    case 'recording':
-      return of({ event, params: recordingSchema(params, 'params') });
-    case 'checkpoint':
-      return of({ event, params: checkpointSchema(params, 'params') });
-    case 'log':
-      return of({ event, params: logSchema(params, 'params') });
-    default:
-      return { kind: 'unknown', event };
-  }
+  if (!isNotified(event)) return { kind: 'unknown', event };
+  const notification = { event, params: kParams[event](params, 'params') } as Notification;
+  return { kind: 'notification', notification };
+}
+
+function isNotified(event: string): event is Notification['event'] {
+  return Object.hasOwn(kParams, event);
 }

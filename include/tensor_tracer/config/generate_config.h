@@ -6,6 +6,7 @@
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/config/option.h"
+#include "tensor_tracer/config/sampling_config.h"
 #include "tensor_tracer/config/train_config.h"
 
 namespace tt::config {
@@ -14,11 +15,8 @@ namespace tt::config {
 struct GenerateConfig {
   std::vector<std::string> prompt;  // texts
   std::string prompts;              // file: lines of text, or JSONL
-  std::int64_t max_new_tokens = 64;
+  SamplingConfig sampling;
   bool ignore_eos = false;
-  double temperature = 0.0;  // 0: the token with the best score
-  std::int64_t top_k = 0;    // 0: all tokens
-  double top_p = 1.0;
   std::string output;           // JSONL file; empty: the terminal
   std::int64_t top_logits = 0;  // in the output, of each token
   std::string intervention_positions = "all";

@@ -11,6 +11,7 @@
 #include "tensor_tracer/config/alarm_config.h"
 #include "tensor_tracer/config/option.h"
 #include "tensor_tracer/config/recording_config.h"
+#include "tensor_tracer/config/sampling_config.h"
 #include "tensor_tracer/mesh/mesh.h"
 
 /// Options with Megatron-LM's names: the field `num_layers` is the flag --num-layers and the key
@@ -119,8 +120,10 @@ struct TracerConfig {
 
 /// Texts that run through the model every few steps; each file is a set.
 struct MonitorConfig {
-  std::vector<std::string> monitor_prompts;  // files of lines, or JSONL
-  std::int64_t monitor_interval = 50;        // steps
+  std::vector<std::string> monitor_prompts;    // files of lines, or JSONL
+  std::int64_t monitor_interval = 50;          // steps
+  std::int64_t monitor_generate_interval = 0;  // steps between two responses; 0: none
+  SamplingConfig responses{.max_new_tokens = 32};
 };
 
 /// Programs that change values inside the model: docs/intervention_graph.md.

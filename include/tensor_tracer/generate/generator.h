@@ -24,8 +24,8 @@ enum class Positions : std::uint8_t {
 };
 
 struct GenerateOptions {
-  SamplingOptions sampling;
-  std::int64_t max_new_tokens = 1;  // a response also ends at --seq-length, prompt included
+  config::SamplingConfig sampling;  // a response also ends at --seq-length, prompt included
+  std::uint64_t seed = 0;           // of the draws
   std::set<std::int64_t> stop_ids;  // a response ends with one of these
   std::int64_t top_logits = 0;      // best scores that are kept of each token
   Positions positions = Positions::kAll;
@@ -39,6 +39,8 @@ struct Response {
   std::vector<double> logprobs;  // log softmax of the scores
   std::vector<std::vector<std::int64_t>> top_ids;
   std::vector<std::vector<double>> top_logits;
+
+  const char* finish_reason() const { return is_stopped ? "stop" : "length"; }
 };
 
 /// Continues prompts, token by token, with a cache of keys and values. All ranks of the tensor axis
@@ -54,17 +56,17 @@ class Generator {
             GenerateOptions options, OnToken on_token = {});
 
   /// Continues the prompts, each of 1 to --seq-length tokens, in one batch. The response to a
-  /// prompt does not depend on the others, except by rounding. `first`: number of the first prompt.
-  /// For programs, a row is the prompt's number and a step is the number of the forward pass over
-  /// the batch, from 1. Throws GenerationError. Collective along the tensor axis.
+  /// prompt does not depend on the others, except by rounding. `scope`: for programs; its first_row
+  /// is the number of the first prompt, and the generator sets phase and batch. Throws
+  /// GenerationError. Collective along the tensor axis.
   std::vector<Response> run(const std::vector<std::vector<std::int64_t>>& prompts,
-                            std::int64_t first);
+                            const trace::ForwardScope& scope);
 
  private:
   struct Batch;
-  Batch open(const std::vector<std::vector<std::int64_t>>& prompts, std::int64_t first) const;
-  at::Tensor next_logits(Batch& batch, const at::Tensor& tokens, const at::Tensor& last,
-                         std::int64_t index);
+  Batch open(const std::vector<std::vector<std::int64_t>>& prompts,
+             const trace::ForwardScope& scope) const;
+  at::Tensor next_logits(Batch& batch, const at::Tensor& tokens, const at::Tensor& last);
   at::Tensor acting(const Batch& batch, const at::Tensor& tokens) const;
   void add(Batch& batch, const Drawn& drawn);
 

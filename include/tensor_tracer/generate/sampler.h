@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/config/sampling_config.h"
 
 namespace tt::generate {
 
@@ -14,15 +15,6 @@ namespace tt::generate {
 class GenerationError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
-};
-
-/// How tokens are drawn from scores. The names and the order of the steps (temperature, top-k,
-/// top-p) are those of `transformers`.
-struct SamplingOptions {
-  double temperature = 0.0;  // the scores are divided by it; 0: the token with the best score
-  std::int64_t top_k = 0;    // only the k best tokens; 0: all
-  double top_p = 1.0;        // only the best tokens that reach this probability together
-  std::uint64_t seed = 0;
 };
 
 /// Tokens that were drawn, and the facts about their scores. On ranks other than 0 only the ids.
@@ -40,8 +32,8 @@ struct Drawn {
 class Sampler {
  public:
   /// `top_logits`: the number of best scores that draw() returns; 0: none, and no log probability.
-  Sampler(const SamplingOptions& options, std::int64_t vocab_size, std::int64_t top_logits,
-          const comm::ProcessGroup& tensor);
+  Sampler(const config::SamplingConfig& options, std::uint64_t seed, std::int64_t vocab_size,
+          std::int64_t top_logits, const comm::ProcessGroup& tensor);
 
   /// `logits`: [batch, local vocabulary]. `first_prompt`: the number of the first row's prompt.
   /// `index`: of the token in its response. Throws GenerationError if the best score of a row is
@@ -60,7 +52,8 @@ class Sampler {
   at::Tensor log_normalizers(const at::Tensor& logits) const;
   at::Tensor choose(const Candidates& from, std::int64_t first_prompt, std::int64_t index) const;
 
-  SamplingOptions options_;
+  config::SamplingConfig options_;
+  std::uint64_t seed_;
   std::int64_t vocab_size_;
   std::int64_t top_logits_;
   comm::ProcessGroup tensor_;

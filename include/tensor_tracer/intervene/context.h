@@ -51,4 +51,8 @@ struct Context {
 /// tensors without data. It needs no other rank and runs nothing. Thread: any.
 base::Result<nlohmann::json> check_program(const nlohmann::json& program, const Context& context);
 
+/// Error: a program that passed check_program() cannot act in a generation, whose passes are over
+/// one token of each row. Thread: any.
+base::Status check_generation(const nlohmann::json& program, const Context& context);
+
 }  // namespace tt::intervene

@@ -21,7 +21,7 @@ namespace tt::trace {
 enum class Phase : std::uint8_t {
   kTrain = 0,
   kEval = 1,
-  kGeneration = 2,  // programs act in every forward, whatever their `when` names; no plan does
+  kGeneration = 2,  // not traced; outside a prompt set, `when` of programs does not count
 };
 
 /// The position of one forward pass in the run.

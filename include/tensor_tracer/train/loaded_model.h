@@ -10,8 +10,8 @@
 
 namespace tt::train {
 
-/// The model of one rank, which is not trained. Error: that of load_weights(), on this rank only.
-/// REQUIRES: config passed config::check. Thread: any.
+/// The model of one rank, which is not trained: its weights have the dtype of activations. Error:
+/// that of load_weights(), on this rank only. REQUIRES: config passed config::check. Thread: any.
 base::Result<std::unique_ptr<model::Gpt>> load_model(const config::TrainConfig& config,
                                                      const WeightStores& stores,
                                                      const comm::ProcessGroup& tensor);

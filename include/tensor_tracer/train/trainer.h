@@ -24,9 +24,12 @@
 #include "tensor_tracer/train/gradients.h"
 #include "tensor_tracer/train/groups.h"
 #include "tensor_tracer/train/hf_writer.h"
+#include "tensor_tracer/train/response_text.h"
 #include "tensor_tracer/train/update_watch.h"
 
 namespace tt::train {
+
+class PromptResponses;
 
 /// The results of one step; the same on every rank, except for the times.
 struct StepReport {
@@ -65,6 +68,7 @@ struct TrainerParts {
   Groups groups;
   const data::Blend* blend = nullptr;              // the data to train on
   data::Tokenizer tokenize = data::bytes_of;       // for prompts from viewers; global rank 0
+  ResponseText response_text;                      // to prompts
   trace::ControlSource* control_source = nullptr;  // global rank 0
   trace::TraceSink* sink = nullptr;                // leaders
   std::uint64_t run_id = 0;
@@ -108,6 +112,7 @@ class Trainer {
  public:
   /// REQUIRES: config passed config::check for this mesh. Collective.
   Trainer(const config::TrainConfig& config, TrainerParts parts);
+  ~Trainer();
   /// Runs every step, or those before the run is told to stop. Throws TrainError, comm::CommError.
   void run();
   /// The sum over all ranks so far. Collective.
@@ -118,6 +123,7 @@ class Trainer {
   bool begin_step(std::int64_t number);
   StepReport step(std::int64_t number);
   void update(const StepReport& report);
+  void run_prompts(std::int64_t number);
   double evaluate(std::int64_t number);
   void export_step(std::int64_t number, double loss);
   void load();
@@ -149,6 +155,7 @@ class Trainer {
   trace::Tracer tracer_;
   UpdateWatch updates_;
   ForwardRunner runner_;
+  std::unique_ptr<PromptResponses> responses_;  // null: the run makes none
   std::optional<Checkpoints> checkpoints_;
   std::optional<std::pair<std::int64_t, double>> last_valid_loss_;  // with its step
   control::RunControl control_;

@@ -81,9 +81,10 @@ class Extraction {
  private:
   struct Part;
   std::optional<NumberedText> pull(const Part& part, std::int64_t& next) const;
-  void visit_part(const Part& part,
-                  const std::function<void(std::int64_t side, std::int64_t index,
-                                           const StateMeans& means, std::int64_t text)>& take) const;
+  void visit_part(
+      const Part& part,
+      const std::function<void(std::int64_t side, std::int64_t index, const StateMeans& means,
+                               std::int64_t text)>& take) const;
   GroupSums sum_texts(const Contrast& contrast) const;
   at::Tensor project_held_out(const Contrast& contrast, const at::Tensor& directions) const;
   ExtractedVector describe(const Contrast& contrast, const GroupSums& sums,

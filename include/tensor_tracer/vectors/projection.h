@@ -19,9 +19,9 @@ struct ProjectionOptions {
   std::int64_t batch_size = 1;        // texts of a replica that run together
 };
 
-/// The mean hidden state of each text over its response, projected on `direction` (float64 [hidden])
-/// divided by its length. NaN: no token of the response counts. `texts`: at the first text; null on
-/// ranks other than 0. `size`: number of texts. `on_text`: as Extraction. Throws as
+/// The mean hidden state of each text over its response, projected on `direction` (float64
+/// [hidden]) divided by its length. NaN: no token of the response counts. `texts`: at the first
+/// text; null on ranks other than 0. `size`: number of texts. `on_text`: as Extraction. Throws as
 /// Extraction::run(). Collective over all ranks; only global rank 0 gets the numbers.
 std::vector<double> project_responses(const model::Gpt& model, const train::Groups& groups,
                                       data::PromptedTexts* texts, std::int64_t size,

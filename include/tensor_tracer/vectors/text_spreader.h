@@ -15,8 +15,8 @@ struct NumberedText {
   data::PromptedText text;
 };
 
-/// The next text, without the tokens behind the first `most`. Throws std::runtime_error if it cannot
-/// be read. REQUIRES: a text was left when the file was read before.
+/// The next text, without the tokens behind the first `most`. Throws std::runtime_error if it
+/// cannot be read. REQUIRES: a text was left when the file was read before.
 data::PromptedText next_text(data::PromptedTexts& texts, std::int64_t most);
 
 /// Gives texts that global rank 0 reads to the data replicas. A few batches are in memory at a

@@ -15,12 +15,13 @@ namespace tt::hub {
 namespace {
 
 using nlohmann::json;
-using Names = std::array<std::string_view, 9>;
+using Names = std::array<std::string_view, 10>;
 
 constexpr Names kPassedOn = {"step",  "plan",    "prompts", "interventions", "applied",
-                             "saved", "dropped", "log",     "checkpoint"};
+                             "saved", "dropped", "log",     "checkpoint",    "response"};
 // The leader of stage 0 sends these for all ranks.
-constexpr Names kFromTrainerOnly = {"state", "step", "plan", "prompts", "interventions"};
+constexpr Names kFromTrainerOnly = {"state",   "step",          "plan",
+                                    "prompts", "interventions", "response"};
 // Other threads than the step's thread send these events, so they do not show that the step
 // advances.
 constexpr Names kFromOtherThreads = {"log", "dropped", "link"};
@@ -32,8 +33,8 @@ bool contains(const Names& names, std::string_view event) {
 // Two events with the same key replace one another: a slow viewer gets the later one.
 std::string data_key(const protocol::Notification& notification) {
   json key = json::array({notification.event});
-  if (notification.event == "saved")
-    for (const char* member : {"program", "name", "layer", "phase", "prompt_set"})
+  if (notification.event == "saved" || notification.event == "response")
+    for (const char* member : {"program", "name", "layer", "phase", "prompt_set", "prompt"})
       key.push_back(notification.params.value(member, json()));
   return protocol::encode_json(std::move(key));
 }
@@ -130,6 +131,8 @@ void WorkerDesk::pass_on(const protocol::Notification& notification, const Share
     return;
   }
   if (event != "step") audit_log_.event(event, notification.params);
+  // A slow viewer loses responses, and finds them in the audit trail.
+  if (event == "response") return roster_.broadcast_data(data_key(notification), text);
   roster_.broadcast(text);
 }
 

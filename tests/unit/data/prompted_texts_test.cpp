@@ -52,7 +52,8 @@ TEST_F(PromptedTextsTest, LinesAreResponses) {
 }
 
 TEST_F(PromptedTextsTest, APromptIsBeforeTheResponse) {
-  const auto texts = open("a.jsonl", "{\"prompt\": \"abc\", \"response\": \"de\"}\n{\"text\": \"f\"}\n{}\n");
+  const auto texts =
+      open("a.jsonl", "{\"prompt\": \"abc\", \"response\": \"de\"}\n{\"text\": \"f\"}\n{}\n");
   const PromptedText first = next_of(*texts);
   EXPECT_EQ(first.prompt_length(), 3);
   EXPECT_THAT(first.response, ElementsAre(Span(3, 5)));

@@ -21,7 +21,8 @@ data::PromptedText text_of(std::int64_t number) {
 }
 
 // On each rank: the numbers of each visit.
-std::vector<std::vector<std::vector<std::int64_t>>> spread(std::int64_t texts, mesh::MeshShape shape,
+std::vector<std::vector<std::vector<std::int64_t>>> spread(std::int64_t texts,
+                                                           mesh::MeshShape shape,
                                                            std::int64_t batch_size) {
   std::vector<std::vector<std::vector<std::int64_t>>> seen(
       static_cast<std::size_t>(shape.world_size()));

@@ -266,6 +266,7 @@ export class App implements Disposable, Session {
       if (event.kind === 'trail') {
         this.events.merge(event.lines);
         this.plans.recall(event.lines, this.run?.id ?? '');
+        for (const follower of this.followers) follower.onTrail?.(event.lines);
         continue;
       }
       if (event.kind === 'history') {

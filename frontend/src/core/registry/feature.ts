@@ -1,5 +1,6 @@
 import type { Component } from 'svelte';
 import type {
+  AuditLine,
   CompressorFacts,
   Notification,
   PlanEntry,
@@ -105,6 +106,8 @@ export interface Tab extends TabFacts {
 /** The callbacks of a feature during the session. */
 export interface Follower {
   onNotification?(notification: Notification): void;
+  /** Lines of the hub's audit trail, oldest first; a line may come again. */
+  onTrail?(lines: readonly AuditLine[]): void;
   /** The run's facts have arrived; `isAnother`: it is another run than before. */
   onRun?(run: RunFacts, isAnother: boolean): void;
   /** The state has changed, so that the feature may need another query for its slot. */
