@@ -82,7 +82,7 @@ void KvCache::end_pass() {
   positions_ = lengths_.unsqueeze(1);
   is_step_ = true;
   ++passes_;
-  hidden_ = {};
+  hidden_.reset();
 }
 
 }  // namespace tt::nn
