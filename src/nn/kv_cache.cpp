@@ -1,6 +1,7 @@
 #include "tensor_tracer/nn/kv_cache.h"
 
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 #include <ATen/TensorIndexing.h>
 
 #include <algorithm>
@@ -65,7 +66,7 @@ at::Tensor KvCache::attend(const at::Tensor& q_BN1D, const at::Tensor& k_BG1D,
   const at::Tensor k_BGKD = add(layer.keys, k_BG1D), v_BGKD = add(layer.values, v_BG1D);
   const double scale = 1.0 / std::sqrt(static_cast<double>(q_BN1D.size(3)));
   const at::Tensor q_BGRD = q_BN1D.squeeze(2).unflatten(1, {k_BG1D.size(1), -1});
-  const auto dtype = q_BN1D.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto dtype = at::toOpMathType(q_BN1D.scalar_type());
   at::Tensor scores_BGRK = q_BGRD.matmul(k_BGKD.transpose(2, 3)).to(dtype).mul_(scale);
   if (!are_equal_) scores_BGRK.add_(hidden_keys(dtype));
   const at::Tensor weights_BGRK = scores_BGRK.softmax(-1).to(v_BGKD.scalar_type());
@@ -82,7 +83,7 @@ void KvCache::end_pass() {
   positions_ = lengths_.unsqueeze(1);
   is_step_ = true;
   ++passes_;
-  hidden_ = {};
+  hidden_.reset();
 }
 
 }  // namespace tt::nn

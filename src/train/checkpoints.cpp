@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -26,11 +27,34 @@ struct StateTensor {
   bool is_trained = true;  // false: it never changes, so no save copies it
 };
 
+std::string name_of_main(const nn::Parameter& parameter) {
+  return "optimizer.main." + parameter.name;
+}
+
 std::vector<StateTensor> weights_of(const std::vector<nn::Parameter>& parameters) {
   std::vector<StateTensor> tensors;
   for (const nn::Parameter& one : parameters)
-    tensors.push_back(
-        {one.name, one.local.detach(), one.placement, one.full_shape, one.is_trained});
+    tensors.push_back({one.name, one.value(), one.placement, one.full_shape, one.is_trained});
+  return tensors;
+}
+
+std::vector<StateTensor> main_weights_of(const std::vector<nn::Parameter>& parameters) {
+  std::vector<StateTensor> tensors;
+  for (const nn::Parameter& one : parameters)
+    if (one.rounded.defined())
+      tensors.push_back({name_of_main(one), one.local.detach(), one.placement, one.full_shape});
+  return tensors;
+}
+
+// The leaves of the parameters. Their numbers are the main weights of a store that has them.
+std::vector<StateTensor> leaves_of(const std::vector<nn::Parameter>& parameters,
+                                   const checkpoint::TensorStore& store) {
+  std::vector<StateTensor> tensors;
+  for (const nn::Parameter& one : parameters) {
+    const std::string main = name_of_main(one);
+    tensors.push_back({store.shape_of(main) ? main : one.name, one.local.detach(), one.placement,
+                       one.full_shape});
+  }
   return tensors;
 }
 
@@ -119,10 +143,10 @@ base::Status load_weights(const WeightStores& stores, const std::vector<nn::Para
                           const comm::ProcessGroup& tensor) {
   const auto read_part = [&](const checkpoint::TensorStore* store, bool adapters) -> base::Status {
     if (store == nullptr) return {};
-    std::vector<StateTensor> part = weights_of(parameters);
+    std::vector<nn::Parameter> part = parameters;
     std::erase_if(part,
-                  [=](const StateTensor& one) { return nn::is_adapter(one.name) != adapters; });
-    return read(*store, part, tensor);
+                  [=](const nn::Parameter& one) { return nn::is_adapter(one.name) != adapters; });
+    return read(*store, leaves_of(part, *store), tensor);
   };
   auto status = read_part(stores.weights, false);
   return status ? read_part(stores.adapters, true) : status;
@@ -130,7 +154,7 @@ base::Status load_weights(const WeightStores& stores, const std::vector<nn::Para
 
 base::Status load_state(const checkpoint::TensorStore& store, const TrainState& state,
                         const comm::ProcessGroup& tensor) {
-  auto status = read(store, weights_of(state.parameters), tensor);
+  auto status = read(store, leaves_of(state.parameters, store), tensor);
   return status ? read(store, moments_of(state), tensor) : status;
 }
 
@@ -148,7 +172,9 @@ std::vector<FileContents> Checkpoints::copy_state() const {
   std::vector<FileContents> files;
   if (groups_.coordinates.data != 0) return files;
   add_files("model", weights_of(state_.parameters), groups_.tensor, files);
-  add_files("optimizer", moments_of(state_), groups_.tensor, files);
+  std::vector<StateTensor> optimizer = main_weights_of(state_.trained);
+  std::ranges::move(moments_of(state_), std::back_inserter(optimizer));
+  add_files("optimizer", optimizer, groups_.tensor, files);
   return files;
 }
 

@@ -70,7 +70,7 @@ def assert_best_tokens(response: dict[str, Any], logits: Tensor, error: float) -
     theirs = logits.gather(1, torch.tensor(response["top_ids"]))
     assert (ours - theirs).abs().max() <= error
     logprobs = logits.double().log_softmax(-1).gather(1, torch.tensor(response["token_ids"])[:, None])[:, 0]
-    assert (torch.tensor(response["logprobs"]).double() - logprobs).abs().max() <= 2 * error
+    assert (torch.tensor(response["logprobs"], dtype=torch.float64) - logprobs).abs().max() <= 2 * error
     best = logits.topk(2)
     apart = best.values[:, 0] - best.values[:, 1] > CLOSE
     assert torch.equal(torch.tensor(response["token_ids"])[apart], best.indices[apart, 0])
