@@ -25,7 +25,8 @@ void EnginePass::add(std::shared_ptr<ActiveProgram> program,
       program->selected(env_.scope, env_.tokens, env_.context.token_texts.get());
   auto values = program->values_of_step(env_.scope.step);
   const int stage = env_.scope.stage;
-  if (env_.is_preview == program->is_preview) program->count_identity(*values, stage);
+  if (env_.is_preview == program->is_preview && !env_.scope.is_copy)
+    program->count_identity(*values, stage);
   plan_key_.insert(plan_key_.end(), values->is_identity.begin(), values->is_identity.end());
   plan_key_.push_back(reinterpret_cast<std::uintptr_t>(specialization.get()));
   plan_key_.push_back(static_cast<std::uint64_t>(stage));
