@@ -193,6 +193,7 @@ async function cutControls(page: Page): Promise<string[]> {
 }
 
 test('no view cuts a button or a field off', async ({ page, recorded }) => {
+  test.slow();
   for (const [view] of kRecordedViews) {
     await showRecorded(page, recorded, view);
     expect(await cutControls(page), view).toEqual([]);

@@ -23,6 +23,7 @@ for (const colorScheme of ['dark', 'light'] as const) {
   const fileOf = (view: string): string => `test-results/views/${view}-${colorScheme}.png`;
 
   test(`every view of records in ${colorScheme}`, kNightly, async ({ page, recorded }) => {
+    test.slow();
     await page.emulateMedia({ colorScheme });
     for (const [view] of kRecordedViews) {
       await showRecorded(page, recorded, view);

@@ -14,6 +14,7 @@
 #include "tensor_tracer/comm/c10d_group.h"
 #include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/control/preview.h"
+#include "tensor_tracer/dtypes/names.h"
 #include "tensor_tracer/intervene/engine.h"
 #include "tensor_tracer/trace/plan_cost.h"
 
@@ -32,10 +33,10 @@ T value_or_throw(base::Result<T> result) {
   return std::move(result).value();
 }
 
+// Of the model's values; the first place may hold whole numbers.
 at::ScalarType dtype_of(const std::string& name) {
-  if (name == "bfloat16") return at::kBFloat16;
-  if (name == "float16") return at::kHalf;
-  return name == "float64" ? at::kDouble : at::kFloat;
+  const auto found = dtypes::find(name);
+  return found && at::isFloatingType(*found) ? *found : at::kFloat;
 }
 
 // The Python side defines this operator.

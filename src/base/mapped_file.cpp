@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <system_error>
 
 #include "tensor_tracer/base/scoped_fd.h"
@@ -32,6 +34,13 @@ Result<SharedBytes> map_file(const std::string& path) {
   if (mapped == MAP_FAILED) return cannot_read(path, reason(), errno);
   const std::shared_ptr<const void> owner(mapped, [size](void* memory) { ::munmap(memory, size); });
   return SharedBytes(owner, {static_cast<const char*>(mapped), size}, size);
+}
+
+void release_pages(std::string_view part) {
+  if (part.empty()) return;
+  const auto begin = reinterpret_cast<std::uintptr_t>(part.data());
+  const auto offset = begin % static_cast<std::uintptr_t>(::getpagesize());
+  ::madvise(const_cast<char*>(part.data()) - offset, part.size() + offset, MADV_DONTNEED);
 }
 
 }  // namespace tt::base

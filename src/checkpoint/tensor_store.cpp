@@ -53,6 +53,7 @@ std::string fingerprint_of(std::string_view file, std::size_t header_bytes) {
   std::uint64_t hash = base::hash_of(file.substr(0, header_bytes));
   for (std::size_t i = 0; i < kSamples; ++i)
     hash = base::mix(hash, base::hash_of(file.substr(i * (file.size() / kSamples), kSampleBytes)));
+  base::release_pages(file);
   return fmt::format("{} bytes (hash of samples {:016x})", file.size(), hash);
 }
 
@@ -105,8 +106,9 @@ base::Result<TensorStore> TensorStore::open(const std::string& folder,
     }
     store.facts_[name] = {*dtype, tensor.shape};
     for (const TensorTable::Part& part : tensor.parts)
-      store.parts_[name].push_back(
-          {mapped[part.file], part.begin, part.shape, part.offsets, *dtype});
+      store.parts_[name].push_back({mapped[part.file],
+                                    mapped[part.file]->substr(part.begin, part.end - part.begin),
+                                    part.shape, part.offsets, *dtype});
   }
   return store;
 }
@@ -182,7 +184,7 @@ void TensorStore::copy_interval(const std::string& name, std::int64_t dim,
                                 const mesh::Interval& interval, const at::Tensor& out) const {
   for (const Part& part : parts_.at(name)) {
     const auto options = at::device(at::kCPU).dtype(part.dtype);
-    void* const data = const_cast<char*>(part.file->data()) + part.begin;
+    void* const data = const_cast<char*>(part.bytes.data());
     std::vector<std::int64_t> stored = part.shape;
     if (part.transposed) std::ranges::reverse(stored);
     at::Tensor source = at::from_blob(data, stored, options);
@@ -211,12 +213,12 @@ base::Status TensorStore::read_shard(const std::string& name,
                        "", kSameModel};
   }
   const at::NoGradGuard no_grad;
-  if (!placement.is_sharded()) {
+  if (placement.is_sharded())
+    for (const mesh::Interval& interval : mesh::intervals_of_rank(placement, rank, ranks))
+      copy_interval(name, placement.dim, interval, out);
+  else
     copy_interval(name, -1, {}, out);
-    return {};
-  }
-  for (const mesh::Interval& interval : mesh::intervals_of_rank(placement, rank, ranks))
-    copy_interval(name, placement.dim, interval, out);
+  for (const Part& part : parts_.at(name)) base::release_pages(part.bytes);
   return {};
 }
 

@@ -20,8 +20,8 @@ constexpr std::size_t kMaxDims = 8;
 constexpr int kMaxInfoDepth = 4;  // tensors, entry, list of offsets, number
 
 struct DtypeRow {
-  std::string_view name;  // in safetensors files
-  const char* torch;      // PyTorch's name
+  std::string_view name;   // in safetensors files
+  std::string_view torch;  // PyTorch's name
   std::size_t bytes;
 };
 constexpr DtypeRow kDtypes[] = {
@@ -98,7 +98,12 @@ std::optional<std::size_t> bytes_of_dtype(std::string_view name) {
 
 std::string torch_name_of_dtype(std::string_view name) {
   const DtypeRow* const row = find_dtype(name);
-  return row != nullptr ? row->torch : std::string(name);
+  return std::string(row != nullptr ? row->torch : name);
+}
+
+std::optional<std::string> safetensors_name_of(std::string_view torch_name) {
+  const auto* const found = std::ranges::find(kDtypes, torch_name, &DtypeRow::torch);
+  return found == std::end(kDtypes) ? std::nullopt : std::optional(std::string(found->name));
 }
 
 base::Status TensorTable::add_file(const std::string& path, std::string_view bytes) {

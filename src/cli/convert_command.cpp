@@ -21,6 +21,7 @@
 #include "src/cli/parse.h"
 #include "src/cli/saved_run.h"
 #include "tensor_tracer/base/size_text.h"
+#include "tensor_tracer/dtypes/names.h"
 #include "tensor_tracer/train/hf_writer.h"
 
 namespace tt::cli {
@@ -49,13 +50,6 @@ struct Conversion {
   std::map<std::string, std::string> metadata = {};  // of a single file
   std::string notice = {};                           // empty: none
 };
-
-std::optional<at::ScalarType> dtype_named(const std::string& name) {
-  if (name == "float32") return at::kFloat;
-  if (name == "float16") return at::kHalf;
-  if (name == "bfloat16") return at::kBFloat16;
-  return std::nullopt;
-}
 
 base::Result<std::shared_ptr<const TensorStore>> open_store(const ModelPath& model) {
   auto store = TensorStore::open(model.folder, model.files);
@@ -144,8 +138,8 @@ base::Result<Conversion> from_checkpoint(const ConvertOptions& options, const Mo
   Conversion made{std::make_unique<FamilyTensors>(config.value(), shape, store.value(), nullptr)};
   made.folder = {options.to, config.value(), first.path, tokenizer_folder_of(model, made.notice),
                  options.force};
-  const auto dtype = saved.value().params_dtype == "float64" ? at::kDouble : at::kFloat;
-  made.folder.config = train::with_dtype(std::move(made.folder.config), dtype);
+  made.folder.config =
+      train::with_dtype(std::move(made.folder.config), dtypes::named(saved.value().params_dtype));
   return made;
 }
 
@@ -251,7 +245,7 @@ base::Status write_file(const ConvertOptions& options, const Conversion& convers
 base::Status write_folder(const ConvertOptions& options, const Conversion& conversion,
                           const std::vector<checkpoint::TensorSpec>& tensors) {
   train::HfFolder folder = conversion.folder;
-  if (const auto dtype = dtype_named(options.dtype))
+  if (const auto dtype = dtypes::find(options.dtype))
     folder.config = train::with_dtype(std::move(folder.config), *dtype);
   train::HfWriter writer(std::move(folder), options.to);
   auto status = writer.begin(
@@ -267,7 +261,7 @@ base::Status convert(const ConvertOptions& options) {
     return base::invalid_argument("--max-shard-size", "is for a folder", "leave it out");
   const auto conversion = prepare(options);
   if (!conversion) return conversion.error();
-  const auto tensors = tensors_in(*conversion.value().reader, dtype_named(options.dtype));
+  const auto tensors = tensors_in(*conversion.value().reader, dtypes::find(options.dtype));
   if (tensors.empty())
     return base::invalid_argument(options.from, "holds no tensor", "give the files of a model");
   auto status = options.to_file() ? write_file(options, conversion.value(), tensors)

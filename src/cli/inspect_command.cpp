@@ -39,7 +39,7 @@ std::string size_of(const json& sum) {
   std::vector<std::string> dtypes;
   for (const auto& [name, one] : sum.at("by_dtype").items())
     dtypes.push_back(name + " " + base::size_text(one.at("bytes")));
-  return fmt::format("{} in {}: {}", sum.at("count").get<std::uint64_t>(),
+  return fmt::format("{} in {}: {}", fmt::group_digits(sum.at("count").get<std::uint64_t>()),
                      base::size_text(sum.at("bytes")), fmt::join(dtypes, ", "));
 }
 
@@ -70,7 +70,8 @@ std::string tokenizer_text(const json& tokenizer) {
     return text_of(tokenizer, "kind") + (hash.empty() ? "" : ", hash " + hash);
   }
   std::string text = fmt::format("{}, {} ids, hash {}", text_of(tokenizer, "type"),
-                                 tokenizer["size"].get<std::int64_t>(), text_of(tokenizer, "hash"));
+                                 fmt::group_digits(tokenizer["size"].get<std::int64_t>()),
+                                 text_of(tokenizer, "hash"));
   const json& end = tokenizer["end_of_text"];
   if (end.is_object())
     text += fmt::format(", a text ends with {} ({})", text_of(end, "token"),

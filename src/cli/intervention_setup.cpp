@@ -8,6 +8,7 @@
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/checkpoint/tensor_directory.h"
 #include "tensor_tracer/comm/collectives.h"
+#include "tensor_tracer/dtypes/names.h"
 #include "tensor_tracer/train/trainer.h"
 
 namespace tt::cli {
@@ -61,8 +62,7 @@ intervene::Context make_program_context(const config::TrainConfig& config,
   context.micro_batches = tracing.context.micro_batches;
   context.seq_length = config.model.seq_length;
   context.head_size = config.model.head_size();
-  const at::ScalarType params = config.params_dtype == "float64" ? at::kDouble : at::kFloat;
-  context.dtype = config.bf16 ? at::kBFloat16 : params;
+  context.dtype = dtypes::named(config.compute_dtype());
   context.seed = static_cast<std::uint64_t>(config.seed);
   return context;
 }

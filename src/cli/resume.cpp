@@ -49,6 +49,11 @@ base::Result<ResumePoint> find_undamaged(const std::string& folder) {
   return *first;
 }
 
+// With both dtypes the optimizer has float32 weights and moments.
+bool may_change_to(const std::string& dtype, const json& before) {
+  return dtype != "float64" && before != "float64";
+}
+
 // The first option, in the order of --help, in which the run must not differ from the checkpoint.
 base::Status compare_fixed(TrainConfig config, const mesh::MeshShape& shape, const json& saved) {
   if (!saved.is_object())
@@ -58,6 +63,7 @@ base::Status compare_fixed(TrainConfig config, const mesh::MeshShape& shape, con
   for (const config::Option& option : config::train_options(config)) {
     const json before = saved.value(option.flag, json());
     if (!option.is_fixed || before.is_null() || now[option.flag] == before) continue;
+    if (option.flag == "--params-dtype" && may_change_to(config.params_dtype, before)) continue;
     return base::invalid_argument(
         option.flag,
         fmt::format("is {}, and the checkpoint has {}", config::text_of(now[option.flag]),
@@ -110,13 +116,12 @@ json free_values(TrainConfig config) {
   return values;
 }
 
-void note_changes(const TrainConfig& config, ResumePoint& point) {
+// `before`: of the checkpoint, by flag.
+void note_changes(const json& now, const json& before, ResumePoint& point) {
   const auto shown = [](const json& value) {
     return value.is_null() ? "the default" : config::text_of(value);
   };
-  const json before = protocol::member(point.manifest.facts, "free");
   if (!before.is_object()) return;
-  const json now = free_values(config);
   for (const auto& [flag, value] : now.items()) {
     if (!before.contains(flag) || before[flag] == value) continue;
     point.notices.push_back(fmt::format("changed since the checkpoint: {} from {} to {}", flag,
@@ -214,7 +219,10 @@ base::Result<ResumePoint> find_resume_point(const TrainConfig& config, const mes
   if (!point) return point;
   if (auto status = compare(config, shape, data, tokenizer, point.value()); !status)
     return status.error();
-  note_changes(config, point.value());
+  const json& facts = point.value().manifest.facts;
+  note_changes(config::fixed_values(config, shape.data), protocol::member(facts, "fixed"),
+               point.value());
+  note_changes(free_values(config), protocol::member(facts, "free"), point.value());
   note_saved_values(point.value());
   return point;
 }

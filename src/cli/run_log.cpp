@@ -69,10 +69,11 @@ void RunLog::model(std::int64_t num_parameters, const mesh::MeshShape& shape,
   say(fmt::format("model  {} parameters, {} layers of {}; {}", base::with_commas(num_parameters),
                   config_.model.num_layers, config_.model.hidden_size,
                   config_.bf16 ? "bf16" : config_.params_dtype));
-  if (config_.bf16 && !multiplies_bf16_fast()) {
-    say("       slow: this CPU has no AVX-512, which bf16 needs to be faster than float32; leave "
-        "out "
-        "--bf16");
+  if (config_.compute_dtype() == "bfloat16" && !multiplies_bf16_fast()) {
+    say(
+        fmt::format("       slow: this CPU has no AVX-512, which bf16 needs to be faster than "
+                    "float32; leave out {}",
+                    config_.bf16 ? "--bf16" : "--params-dtype bfloat16"));
   }
   say(fmt::format("mesh   tensor {} x data {}, {} rank{}, {} thread{} each", shape.tensor,
                   shape.data, launch.world_size, launch.world_size == 1 ? "" : "s",

@@ -120,9 +120,8 @@ base::Status check_export(const TrainConfig& config) {
 
 base::Status check_dtype(const TrainConfig& config) {
   if (!config.bf16 || config.params_dtype == "float32") return {};
-  return base::invalid_argument("--bf16",
-                                "keeps float32 master weights, not " + config.params_dtype,
-                                "leave --params-dtype out");
+  return base::invalid_argument("--bf16", "keeps float32 weights, not " + config.params_dtype,
+                                "leave --bf16 or --params-dtype out");
 }
 
 // The error of the first option that was given while the thing that it needs is absent.

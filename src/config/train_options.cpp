@@ -124,8 +124,9 @@ Options training_options(TrainConfig& config) {
            {{"--global-batch-size", &config.global_batch_size,
              "sequences per step; 0: --micro-batch-size x data-parallel size", not_negative()},
             {"--seed", &config.seed, "seed of weights, data order and dropout; below 2^63"},
-            {"--params-dtype", &config.params_dtype, "dtype of the weights: float32 or float64",
-             one_of({"float32", "float64"})}})),
+            {"--params-dtype", &config.params_dtype,
+             "float32, float64, or bfloat16 with float32 main weights in the optimizer",
+             one_of({"float32", "float64", "bfloat16"})}})),
        {{"--distributed-backend", &config.distributed_backend,
          "how ranks exchange tensors: mpi under mpirun and srun, gloo under torchrun; auto: as the "
          "launcher needs it",

@@ -36,64 +36,63 @@ Batches::Batches(const Blend& blend, std::int64_t seq_length, double valid_perce
 
 Batch Batches::train(std::int64_t step, std::int64_t global_batch, std::int64_t first_row,
                      std::int64_t rows) {
-  return read(
-      {true, step - 1, global_batch, first_row, rows},
-      [&](std::int64_t row) {
-        const BlendOrder::Pick pick = train_.at((step - 1) * global_batch + row);
-        return Sample{blend_[pick.part].samples.get(),
-                      orders_[pick.part].train_sample(pick.number)};
-      });
+  return read({true, step - 1, global_batch}, first_row, rows);
 }
 
 Batch Batches::valid(std::int64_t index, std::int64_t global_batch, std::int64_t first_row,
                      std::int64_t rows) {
-  return read(
-      {false, index, global_batch, first_row, rows},
-      [&](std::int64_t row) {
-        const BlendOrder::Pick pick = valid_.at(index * global_batch + row);
-        return Sample{blend_[pick.part].samples.get(),
-                      orders_[pick.part].valid_sample(pick.number)};
-      });
+  return read({false, index, global_batch}, first_row, rows);
+}
+
+double Batches::valid_share(std::int64_t index, std::int64_t global_batch) {
+  if (is_plain_) return 1.0;
+  return static_cast<double>(count({false, index, global_batch})) /
+         static_cast<double>(global_batch * seq_length_);
+}
+
+Batches::Sample Batches::sample(const GlobalBatch& of, std::int64_t row) {
+  const BlendOrder::Pick pick =
+      (of.is_train ? train_ : valid_).at(of.index * of.global_batch + row);
+  SampleOrder& order = orders_[pick.part];
+  return {blend_[pick.part].samples.get(),
+          of.is_train ? order.train_sample(pick.number) : order.valid_sample(pick.number)};
 }
 
 // Number of labels that count in the whole global batch. The same on every rank, which reads the
 // other ranks' rows for it, but only their masks.
-std::int64_t Batches::count(const Wanted& wanted, const SampleOf& sample_of) {
-  const Counted& last = last_counted_;
-  if (last.is_train == wanted.is_train && last.index == wanted.index &&
-      last.global_batch == wanted.global_batch)
-    return last.labels;
+std::int64_t Batches::count(const GlobalBatch& of) {
+  if (last_counted_.of == of) return last_counted_.labels;
   std::int64_t labels = 0;
-  for (std::int64_t row = 0; row < wanted.global_batch; ++row) {
-    const Sample sample = sample_of(row);
-    labels += sample.source->num_counted(sample.number);
+  for (std::int64_t row = 0; row < of.global_batch; ++row) {
+    const Sample counted = sample(of, row);
+    labels += counted.source->num_counted(counted.number);
   }
-  last_counted_ = {wanted.is_train, wanted.index, wanted.global_batch, labels};
+  last_counted_ = {of, labels};
   return labels;
 }
 
-Batch Batches::read(const Wanted& wanted, const SampleOf& sample_of) {
+Batch Batches::read(const GlobalBatch& of, std::int64_t first_row, std::int64_t rows) {
   const auto make = [&](at::ScalarType dtype) {
-    return at::empty({wanted.rows, seq_length_}, at::device(at::kCPU).dtype(dtype));
+    return at::empty({rows, seq_length_}, at::device(at::kCPU).dtype(dtype));
   };
-  Batch batch{make(at::kLong), make(at::kLong), wanted.first_row};
+  Batch batch{make(at::kLong), make(at::kLong), first_row};
   if (!is_plain_) {
     batch.starts = make(at::kLong);
     batch.counted = make(at::kBool);
   }
-  for (std::int64_t row = 0; row < wanted.rows; ++row) {
-    const Sample sample = sample_of(wanted.first_row + row);
-    sample.source->read(
-        sample.number,
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const Sample read = sample(of, first_row + row);
+    read.source->read(
+        read.number,
         {row_of<std::int64_t>(batch.tokens, row), row_of<std::int64_t>(batch.labels, row),
          row_of<std::int64_t>(batch.starts, row), row_of<bool>(batch.counted, row)});
   }
   if (is_plain_) return batch;
-  const std::int64_t counted = count(wanted, sample_of);
-  if (counted == wanted.global_batch * seq_length_) batch.counted.reset();
+  const std::int64_t counted = count(of);
+  if (counted == of.global_batch * seq_length_) batch.counted.reset();
   if (!batch.starts.any().item<bool>()) batch.starts.reset();
-  batch.num_counted = static_cast<double>(counted) * static_cast<double>(wanted.rows) /
-                      static_cast<double>(wanted.global_batch);
+  batch.num_counted = static_cast<double>(counted) * static_cast<double>(rows) /
+                      static_cast<double>(of.global_batch);
   return batch;
 }
 

@@ -7,20 +7,18 @@
 #include <limits>
 #include <numbers>
 
+#include "tensor_tracer/dtypes/names.h"
+
 namespace tt::eval {
 namespace {
 
-struct Dtype {
-  std::string_view name;
-  at::ScalarType type;
+struct DtypeAlias {
+  std::string_view alias, name;
 };
 
-constexpr std::array kDtypes = {
-    Dtype{"float32", at::kFloat},     Dtype{"float", at::kFloat},  Dtype{"float64", at::kDouble},
-    Dtype{"double", at::kDouble},     Dtype{"float16", at::kHalf}, Dtype{"half", at::kHalf},
-    Dtype{"bfloat16", at::kBFloat16}, Dtype{"int64", at::kLong},   Dtype{"long", at::kLong},
-    Dtype{"int32", at::kInt},         Dtype{"int", at::kInt},      Dtype{"int16", at::kShort},
-    Dtype{"int8", at::kChar},         Dtype{"uint8", at::kByte},   Dtype{"bool", at::kBool}};
+constexpr std::array kDtypeAliases = {
+    DtypeAlias{"float", "float32"}, DtypeAlias{"double", "float64"}, DtypeAlias{"half", "float16"},
+    DtypeAlias{"long", "int64"}, DtypeAlias{"int", "int32"}};
 
 // The numbers of a nested list, row by row.
 struct Flat {
@@ -69,13 +67,13 @@ bool is_builtin(std::string_view name) {
 }
 
 std::optional<at::ScalarType> find_dtype(std::string_view name) {
-  const auto found = std::ranges::find(kDtypes, name, &Dtype::name);
-  return found == kDtypes.end() ? std::nullopt : std::optional(found->type);
+  const auto found = std::ranges::find(kDtypeAliases, name, &DtypeAlias::alias);
+  return dtypes::find(found == kDtypeAliases.end() ? name : found->name);
 }
 
 std::vector<std::string> dtype_names() {
-  std::vector<std::string> names;
-  for (const Dtype& dtype : kDtypes) names.emplace_back(dtype.name);
+  std::vector<std::string> names = dtypes::names();
+  for (const DtypeAlias& dtype : kDtypeAliases) names.emplace_back(dtype.alias);
   return names;
 }
 

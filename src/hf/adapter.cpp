@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 
 #include "src/hf/config_reader.h"
 #include "tensor_tracer/hf/model.h"
@@ -42,18 +44,62 @@ std::optional<std::string> module_of(const json& config, const ModelConfig& mode
 
 std::string last_word(const std::string& module) { return module.substr(module.rfind('.') + 1); }
 
-// PEFT finds modules by their last words, so "c_proj" of GPT-2 is attention's and the MLP's.
-std::vector<std::string> targets_named(const json& config, const ModelConfig& model,
-                                       const std::string& word) {
-  std::vector<std::string> targets;
-  for (const TargetRow& row : kTargets) {
-    const auto module = module_of(config, model, row, std::string("layers.1.") + row.layer);
-    const bool has_path = word.find('.') != std::string::npos;
-    if (!module) continue;
-    if (has_path ? module->ends_with("." + word) : last_word(*module) == word)
-      targets.push_back(row.target);
+std::string path_of(const TargetRow& row, std::int64_t layer) {
+  return "layers." + std::to_string(layer) + "." + row.layer;
+}
+
+// The words of target_modules that name no module, and by target the number of layers whose module
+// is named.
+struct Named {
+  std::set<std::string> unknown;
+  std::map<std::string, std::int64_t> layers;
+};
+
+// PEFT compares a word with the whole name of a module and with its ends after a dot, so "c_proj"
+// of GPT-2 is attention's and the MLP's.
+Named find_named(const json& config, const ModelConfig& model, const std::set<std::string>& words) {
+  Named named{words, {}};
+  for (std::int64_t layer = 1; layer <= model.num_layers; ++layer) {
+    for (const TargetRow& row : kTargets) {
+      const auto module = module_of(config, model, row, path_of(row, layer));
+      if (!module) continue;
+      bool is_named = false;
+      for (std::size_t begin = 0; begin < module->size();) {
+        const std::string word = module->substr(begin);
+        if (words.contains(word)) is_named = true;
+        named.unknown.erase(word);
+        const std::size_t dot = module->find('.', begin);
+        begin = dot == std::string::npos ? module->size() : dot + 1;
+      }
+      if (is_named) ++named.layers[row.target];
+    }
   }
-  return targets;
+  return named;
+}
+
+void read_targets(const json& config, ConfigReader& reader, ModelConfig& model) {
+  const json words = reader.config().value("target_modules", json());
+  if (!words.is_array() || words.empty())
+    return reader.refuse("target_modules", "is not a list of modules");
+  std::set<std::string> names;
+  for (const json& word : words) {
+    if (!word.is_string())
+      return reader.refuse("target_modules", shown(word) + " is no layer of the model");
+    names.insert(word.get<std::string>());
+  }
+  const Named named = find_named(config, model, names);
+  for (const std::string& word : named.unknown)
+    reader.refuse("target_modules", shown(word) + " is no layer of the model");
+  model.lora_target_modules.clear();
+  for (const auto& [target, layers] : named.layers) {
+    model.lora_target_modules.push_back(target);
+    if (layers < model.num_layers) {
+      reader.refuse("target_modules", "names the module of " + target + " in " +
+                                          std::to_string(layers) + " of " +
+                                          std::to_string(model.num_layers) +
+                                          " layers; this program adapts it in all layers");
+    }
+  }
 }
 
 }  // namespace
@@ -84,20 +130,7 @@ base::Status apply_adapter_config(const json& adapter, const json& config, Model
   reader.need("r", model.lora_rank);
   model.lora_alpha = 8.0;  // PEFT's default
   reader.read("lora_alpha", model.lora_alpha);
-  model.lora_target_modules.clear();
-  const json words = adapter.value("target_modules", json());
-  if (!words.is_array() || words.empty())
-    reader.refuse("target_modules", "is not a list of modules");
-  for (const json& word : words.is_array() ? words : json::array()) {
-    const auto targets =
-        word.is_string() ? targets_named(config, model, word) : std::vector<std::string>();
-    if (targets.empty()) reader.refuse("target_modules", shown(word) + " is no layer of the model");
-    for (const std::string& target : targets) model.lora_target_modules.push_back(target);
-  }
-  // Two words may name the same module.
-  std::ranges::sort(model.lora_target_modules);
-  auto& targets = model.lora_target_modules;
-  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+  read_targets(config, reader, model);
   return reader.status();
 }
 
@@ -108,14 +141,14 @@ base::Result<json> make_adapter_config(const json& config, const ModelConfig& mo
     const std::string target = row.target;
     if (std::ranges::find(model.lora_target_modules, target) == model.lora_target_modules.end())
       continue;
-    const auto module = module_of(config, model, row, std::string("layers.1.") + row.layer);
+    const auto module = module_of(config, model, row, path_of(row, 1));
     if (!module) {
       return base::invalid_argument(
           "--save-adapter", "the family has no module for " + target + " of --lora-target-modules",
           row.is_whole ? "name its parts" : "name the whole layer");
     }
     // "attn.c_proj" and "mlp.c_proj" of GPT-2 differ only in the word before.
-    const bool is_shared = targets_named(config, model, last_word(*module)).size() > 1;
+    const bool is_shared = find_named(config, model, {last_word(*module)}).layers.size() > 1;
     const std::size_t layer = module->rfind('.', module->rfind('.') - 1);
     words.push_back(is_shared ? module->substr(layer + 1) : last_word(*module));
   }

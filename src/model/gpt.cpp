@@ -1,6 +1,7 @@
 #include "tensor_tracer/model/gpt.h"
 
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "tensor_tracer/base/hash.h"
+#include "tensor_tracer/dtypes/names.h"
 #include "tensor_tracer/nn/random.h"
 
 // Shapes: B batch, T sequence, N tokens (B × T), H hidden, V local vocabulary.
@@ -36,10 +38,6 @@ enum : std::size_t {
   kEmbeddingLens,
   kNumPlaces
 };
-
-std::string dtype_name(at::ScalarType dtype) {
-  return dtype == at::kDouble ? "float64" : dtype == at::kBFloat16 ? "bfloat16" : "float32";
-}
 
 std::string layer_name(int layer) { return "layers." + std::to_string(layer); }
 
@@ -73,7 +71,7 @@ TransformerLayer::TransformerLayer(const nn::BuildContext& context,
     : layer_(layer),
       dropout_(config.hidden_dropout),
       hidden_size_(config.hidden_size),
-      derived_dtype_(context.compute_dtype == at::kDouble ? "float64" : "float32"),
+      derived_dtype_(dtypes::name_of(at::toOpMathType(context.compute_dtype))),
       input_norm_(context, layer_name(layer) + ".input_norm", nn::norm_kind(config),
                   config.hidden_size, config.norm_epsilon),
       attention_(context, config, layer_name(layer) + ".attention"),
@@ -109,7 +107,7 @@ void TransformerLayer::show_contribution(std::size_t norm, const at::Tensor& add
                                          const at::Tensor& stream_BTH,
                                          const nn::ForwardContext& context) const {
   const std::int64_t batch = added_BTH.size(0), length = added_BTH.size(1);
-  const auto dtype = added_BTH.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto dtype = at::toOpMathType(added_BTH.scalar_type());
   for (const std::size_t place : {norm, norm + 1}) {
     const std::int64_t rows = context.pass.wanted(places_[place], batch, length).rows;
     if (rows == 0) continue;
@@ -220,7 +218,7 @@ Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config,
   for (int layer = 1; layer <= config.num_layers; ++layer)
     layers_.emplace_back(context, config, layer);
   points::PlaceTableBuilder places(static_cast<int>(config.num_layers),
-                                   {micro_batch, config.seq_length, dtype_name(dtype_)});
+                                   {micro_batch, config.seq_length, dtypes::name_of(dtype_)});
   declare(places);
   place_table_ = std::make_shared<const points::PlaceTable>(places.build());
 }
@@ -299,9 +297,12 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
   if (position_embeddings_) {
     x_BTH = context.point(places_[kWordEmbedding], x_BTH);
     const at::Tensor positions =
-        context.intervene(places_[kPositionEmbedding], position_embeddings_->local.to(dtype_));
+        context.intervene(places_[kPositionEmbedding], position_embeddings_->as(dtype_));
+    // The gradient of a position is a sum over documents, which at::embedding rounds at each term.
     x_BTH = x_BTH + (context.documents.are_given()
-                         ? at::embedding(positions, context.documents.positions())
+                         ? at::embedding(positions.to(at::toOpMathType(dtype_)),
+                                         context.documents.positions())
+                               .to(dtype_)
                          : positions.narrow(0, 0, tokens_BT.size(1)));
   }
   x_BTH = context.point(places_[kEmbedding], x_BTH);
@@ -349,9 +350,7 @@ Gpt describe_model(const config::ModelConfig& config, int tensor_ranks, std::int
   context.device = at::kMeta;
   context.described_ranks = tensor_ranks;
   context.frozen = config.frozen();
-  context.compute_dtype = activations == "float64"    ? at::kDouble
-                          : activations == "bfloat16" ? at::kBFloat16
-                                                      : at::kFloat;
+  context.compute_dtype = dtypes::named(activations);
   return Gpt(context, config, micro_batch);
 }
 

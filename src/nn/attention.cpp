@@ -1,12 +1,14 @@
 #include "tensor_tracer/nn/attention.h"
 
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "tensor_tracer/base/hash.h"
+#include "tensor_tracer/dtypes/names.h"
 #include "tensor_tracer/nn/random.h"
 
 // Shapes: B batch, T sequence, N local heads, G local query groups, D head size, H hidden.
@@ -97,7 +99,7 @@ Attention::Attention(const BuildContext& context, const config::ModelConfig& con
       query_norm_(make_head_norm(context, config, name + ".query_norm")),
       key_norm_(make_head_norm(context, config, name + ".key_norm")),
       places_(kNumAttentionPlaces),
-      derived_dtype_(context.compute_dtype == at::kDouble ? "float64" : "float32") {
+      derived_dtype_(dtypes::name_of(at::toOpMathType(context.compute_dtype))) {
   qkv_.add_adapters(context, config,
                     {{"query", name + ".query", 0, 1},
                      {"key", name + ".key", 1, 1},
@@ -106,8 +108,9 @@ Attention::Attention(const BuildContext& context, const config::ModelConfig& con
   proj_.add_adapters(context, config, {{"proj", name + ".proj", 0, 1}});
   if (config.position_embedding_type == "rope") {
     const at::Tensor angle_TD = rotary_angles(config);
-    cos_TD_ = angle_TD.cos().to(context.params_dtype);
-    sin_TD_ = angle_TD.sin().to(context.params_dtype);
+    const auto dtype = at::toOpMathType(context.compute_dtype);
+    cos_TD_ = angle_TD.cos().to(dtype);
+    sin_TD_ = angle_TD.sin().to(dtype);
   }
 }
 
@@ -357,7 +360,7 @@ void Attention::show(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
       context.intervene(places_[place], make(place, q_BNTD.size(0), q_BNTD.scalar_type()));
     const std::int64_t rows = context.pass.rows_wanted(places_[place], q_BNTD.size(0));
     if (rows == 0) continue;
-    const auto dtype = q_BNTD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+    const auto dtype = at::toOpMathType(q_BNTD.scalar_type());
     const std::int64_t length = q_BNTD.size(2);
     context.pass.capture_derived(places_[place], {rows, q_BNTD.size(1), length, length}, dtype,
                                  [&] { return make(place, rows, dtype); });
@@ -369,7 +372,7 @@ void Attention::show(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
 at::Tensor Attention::health(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                              const at::Tensor& written_BNTT, const trace::TokenWindow& wanted,
                              const RowDocuments& all_documents) const {
-  const auto dtype = q_BNTD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto dtype = at::toOpMathType(q_BNTD.scalar_type());
   const auto queries_of = [&](const at::Tensor& x) {
     return x.narrow(0, 0, wanted.rows).narrow(2, wanted.first_token, wanted.tokens()).to(dtype);
   };
@@ -407,7 +410,7 @@ void Attention::show_health(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
     all.include(context.pass.wanted(places_[place], batch, length));
   if (all.rows == 0) return;
   at::Tensor shared_3BQN;  // computed for the first of the places that an entry needs
-  const auto dtype = q_BNTD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto dtype = at::toOpMathType(q_BNTD.scalar_type());
   const std::vector<std::int64_t> sizes = {all.rows, length, local_heads_};
   for (std::size_t place = kEntropy; place <= kFirstTokenShare; ++place) {
     if (context.pass.wanted(places_[place], batch, length).rows == 0) continue;
@@ -429,7 +432,7 @@ void Attention::show_gradient(std::size_t place, const at::Tensor& from_BNTX,
   const std::int64_t rows =
       context.pass.rows_wanted(places_[place], from_BNTX.size(0), /*gradient=*/true);
   if (rows == 0) return;
-  const auto dtype = from_BNTX.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto dtype = at::toOpMathType(from_BNTX.scalar_type());
   const std::int64_t length = from_BNTX.size(2);
   context.pass.capture_derived_gradient(places_[place],
                                         {{rows, from_BNTX.size(1), length, length},

@@ -1,6 +1,7 @@
 #include "tensor_tracer/nn/cross_entropy.h"
 
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -19,7 +20,7 @@ using torch::autograd::variable_list;
 constexpr std::int64_t kLogitsOfChunk = std::int64_t{1} << 24;
 
 at::ScalarType loss_dtype(const at::Tensor& logits) {
-  return logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return at::toOpMathType(logits.scalar_type());
 }
 
 at::Tensor token_rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }

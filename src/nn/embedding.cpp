@@ -41,6 +41,8 @@ VocabParallelEmbedding::VocabParallelEmbedding(const BuildContext& context, cons
                              Init::kNormal, init_std)),
       first_token_(first_local_token(vocab_size, group_)) {}
 
+// Rows of the main weights are rounded after the lookup: the numbers are those of the parameter,
+// and the gradient of a row, a sum over tokens, is not rounded at each term.
 at::Tensor VocabParallelEmbedding::forward(const at::Tensor& tokens_BT) const {
   if (group_.size() == 1) return at::embedding(weight_.local, tokens_BT).to(dtype_);
   const at::Tensor local_BT = tokens_BT - first_token_;

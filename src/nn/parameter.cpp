@@ -2,7 +2,10 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/OpMathType.h>
+#include <ATen/core/grad_mode.h>
 #include <fnmatch.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <utility>
@@ -18,6 +21,9 @@ bool is_adapter(const std::string& name) { return name.find(".lora_") != std::st
 
 namespace {
 
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
 bool is_frozen(const std::string& name, const std::vector<std::string>& patterns) {
   if (is_adapter(name)) return false;
   return std::ranges::any_of(patterns, [&](const std::string& pattern) {
@@ -25,35 +31,73 @@ bool is_frozen(const std::string& name, const std::vector<std::string>& patterns
   });
 }
 
-}  // namespace
+at::Tensor unset_shard(const BuildContext& context, const std::vector<std::int64_t>& full_shape,
+                       const Placement& placement, at::ScalarType dtype) {
+  const int rank = context.device.is_meta() ? 0 : context.tensor.rank();
+  const std::vector<std::int64_t> shape =
+      placement.is_sharded()
+          ? comm::shard_shape(placement, full_shape, rank, context.tensor_ranks())
+          : full_shape;
+  return at::empty(shape, at::TensorOptions().dtype(dtype).device(context.device));
+}
 
-Parameter make_parameter(const BuildContext& context, const std::string& name,
-                         const std::vector<std::int64_t>& full_shape, const Placement& placement,
-                         Init init, double std) {
-  const auto empty_shard = [&](int rank) {
-    const std::vector<std::int64_t> local =
-        placement.is_sharded()
-            ? comm::shard_shape(placement, full_shape, rank, context.tensor_ranks())
-            : full_shape;
-    return at::empty(local, at::TensorOptions().dtype(context.params_dtype).device(context.device));
-  };
-  const auto made = [&](at::Tensor local) -> Parameter {
-    const bool is_trained = !is_frozen(name, context.frozen);
-    return {name, local.set_requires_grad(is_trained), placement, full_shape, false, is_trained};
-  };
-  if (context.device.is_meta()) return made(empty_shard(0));
-  if (context.loads_parameters && !is_adapter(name))
-    return made(empty_shard(context.tensor.rank()));
+// In float32.
+at::Tensor first_shard(const BuildContext& context, const std::string& name,
+                       const std::vector<std::int64_t>& full_shape, const Placement& placement,
+                       Init init, double std) {
   at::Tensor full = at::zeros(full_shape, at::device(at::kCPU).dtype(at::kFloat));
   if (init == Init::kOnes) full.fill_(1.0);
   if (init == Init::kNormal) {
     full.normal_(0.0, std,
                  at::detail::createCPUGenerator(base::mix(context.seed, base::hash_of(name))));
   }
-  at::Tensor local = full;
-  if (placement.is_sharded())
-    local = comm::take_shard(full, placement, context.tensor.rank(), context.tensor.size());
-  return made(local.to(context.params_dtype));
+  if (!placement.is_sharded()) return full;
+  return comm::take_shard(full, placement, context.tensor.rank(), context.tensor.size());
+}
+
+// A bfloat16 parameter as a function of its main weight. So the gradients of several uses and of
+// several micro-batches add up in float32.
+class RoundedWeight : public torch::autograd::Function<RoundedWeight> {
+ public:
+  static at::Tensor forward(AutogradContext*, const at::Tensor& /*main*/,
+                            const at::Tensor& rounded) {
+    return rounded.detach();
+  }
+  static variable_list backward(AutogradContext*, const variable_list& gradients) {
+    return {gradients[0].to(at::kFloat), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+Parameter make_parameter(const BuildContext& context, const std::string& name,
+                         const std::vector<std::int64_t>& full_shape, const Placement& placement,
+                         Init init, double std) {
+  const bool is_trained = !is_frozen(name, context.frozen);
+  const bool is_unset = context.device.is_meta() || (context.loads_parameters && !is_adapter(name));
+  // Updates are too small for a narrow dtype: an optimizer changes float32 or float64.
+  const at::ScalarType dtype =
+      is_trained ? at::toOpMathType(context.params_dtype) : context.params_dtype;
+  const at::Tensor local =
+      is_unset ? unset_shard(context, full_shape, placement, dtype)
+               : first_shard(context, name, full_shape, placement, init, std).to(dtype);
+  at::Tensor rounded;
+  if (dtype != context.params_dtype && !is_adapter(name)) {
+    rounded =
+        is_unset ? at::empty_like(local, context.params_dtype) : local.to(context.params_dtype);
+  }
+  return {name,   local.set_requires_grad(is_trained), placement, full_shape, false, is_trained,
+          rounded};
+}
+
+at::Tensor Parameter::as(at::ScalarType dtype) const {
+  return (rounded.defined() ? RoundedWeight::apply(local, rounded) : local).to(dtype);
+}
+
+void round_main_weights(const std::vector<Parameter>& parameters) {
+  const at::NoGradGuard no_grad;
+  for (const Parameter& one : parameters)
+    if (one.rounded.defined()) one.rounded.copy_(one.local);
 }
 
 points::PlaceKey declare(points::PlaceTableBuilder& places, const Parameter& parameter,
@@ -112,11 +156,11 @@ at::Tensor AffineLayer::weight(const ForwardContext& context) const {
   return context.intervene(weight_place_, weight());
 }
 
-at::Tensor AffineLayer::weight() const { return weight_.local.to(dtype_); }
+at::Tensor AffineLayer::weight() const { return weight_.as(dtype_); }
 
 std::optional<at::Tensor> AffineLayer::bias() const {
   if (!bias_) return std::nullopt;
-  return bias_->local.to(dtype_);
+  return bias_->as(dtype_);
 }
 
 std::optional<at::Tensor> AffineLayer::bias(const ForwardContext& context) const {

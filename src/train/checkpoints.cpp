@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -26,11 +27,34 @@ struct StateTensor {
   bool is_trained = true;  // false: it never changes, so no save copies it
 };
 
+std::string name_of_main(const nn::Parameter& parameter) {
+  return "optimizer.main." + parameter.name;
+}
+
 std::vector<StateTensor> weights_of(const std::vector<nn::Parameter>& parameters) {
   std::vector<StateTensor> tensors;
   for (const nn::Parameter& one : parameters)
-    tensors.push_back(
-        {one.name, one.local.detach(), one.placement, one.full_shape, one.is_trained});
+    tensors.push_back({one.name, one.value(), one.placement, one.full_shape, one.is_trained});
+  return tensors;
+}
+
+std::vector<StateTensor> main_weights_of(const std::vector<nn::Parameter>& parameters) {
+  std::vector<StateTensor> tensors;
+  for (const nn::Parameter& one : parameters)
+    if (one.rounded.defined())
+      tensors.push_back({name_of_main(one), one.local.detach(), one.placement, one.full_shape});
+  return tensors;
+}
+
+// The leaves of the parameters. Their numbers are the main weights of a store that has them.
+std::vector<StateTensor> leaves_of(const std::vector<nn::Parameter>& parameters,
+                                   const checkpoint::TensorStore& store) {
+  std::vector<StateTensor> tensors;
+  for (const nn::Parameter& one : parameters) {
+    const std::string main = name_of_main(one);
+    tensors.push_back({store.shape_of(main) ? main : one.name, one.local.detach(), one.placement,
+                       one.full_shape});
+  }
   return tensors;
 }
 
@@ -118,7 +142,7 @@ base::Status read(const checkpoint::TensorStore& store, const std::vector<StateT
 base::Status load_weights(const checkpoint::TensorStore& store,
                           const std::vector<nn::Parameter>& parameters,
                           const comm::ProcessGroup& tensor) {
-  return read(store, weights_of(parameters), tensor);
+  return read(store, leaves_of(parameters, store), tensor);
 }
 
 base::Status load_state(const checkpoint::TensorStore& store, const TrainState& state,
@@ -141,7 +165,9 @@ std::vector<FileContents> Checkpoints::copy_state() const {
   std::vector<FileContents> files;
   if (groups_.coordinates.data != 0) return files;
   add_files("model", weights_of(state_.parameters), groups_.tensor, files);
-  add_files("optimizer", moments_of(state_), groups_.tensor, files);
+  std::vector<StateTensor> optimizer = main_weights_of(state_.trained);
+  std::ranges::move(moments_of(state_), std::back_inserter(optimizer));
+  add_files("optimizer", optimizer, groups_.tensor, files);
   return files;
 }
 

@@ -51,7 +51,7 @@ base::Status write_export(const std::string& folder, const ExportedStep& exporte
       const auto full = [&](const at::Tensor& local) {
         return nn::gather_full(local, parameter.placement, groups.tensor);
       };
-      tensors.push_back({"weight/" + parameter.name, full(parameter.local)});
+      tensors.push_back({"weight/" + parameter.name, full(parameter.value())});
       if (parameter.is_trained)
         tensors.push_back({"grad/" + parameter.name, full(parameter.local.grad())});
     }

@@ -11,7 +11,7 @@ base::Status write_hf(HfFolder folder, const config::ModelConfig& model,
                       const std::vector<nn::Parameter>& parameters,
                       const std::vector<nn::LowRank>& adapters, const Groups& groups) {
   const bool is_first = groups.world.rank() == 0;
-  const at::ScalarType dtype = parameters.front().local.scalar_type();
+  const at::ScalarType dtype = parameters.front().value().scalar_type();
   folder.config = with_dtype(std::move(folder.config), dtype);
   const HfSource source{folder.config, model, parameters, adapters};
   base::Status status;
@@ -21,10 +21,10 @@ base::Status write_hf(HfFolder folder, const config::ModelConfig& model,
   // Data replica 0 holds the whole model. After an error, rank 0 still gathers with the others.
   if (groups.coordinates.data == 0) {
     const auto whole = [&](const nn::Parameter& one) -> base::Result<at::Tensor> {
-      return nn::gather_full(one.local, one.placement, groups.tensor);
+      return nn::gather_full(one.value(), one.placement, groups.tensor);
     };
     const auto write = [&](const at::Tensor& tensor) {
-      if (status) status = writer.add(tensor);
+      if (status) status = writer.add(tensor.to(dtype));
       return base::Status();
     };
     if (auto gathered = write_hf_tensors(source, whole, write); !gathered) status = gathered;

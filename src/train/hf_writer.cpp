@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/train/new_folder.h"
+#include "tensor_tracer/dtypes/names.h"
 
 namespace tt::train {
 namespace {
@@ -33,24 +34,11 @@ base::Status copy_files(const std::string& from, std::initializer_list<const cha
   return {};
 }
 
-const char* name_of_dtype(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kDouble:
-      return "float64";
-    case at::kHalf:
-      return "float16";
-    case at::kBFloat16:
-      return "bfloat16";
-    default:
-      return "float32";
-  }
-}
-
 }  // namespace
 
 nlohmann::json with_dtype(nlohmann::json config, at::ScalarType dtype) {
   config.erase("torch_dtype");
-  config["dtype"] = name_of_dtype(dtype);
+  config["dtype"] = dtypes::name_of(dtype);
   return config;
 }
 

@@ -14,6 +14,7 @@
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/control/preview.h"
+#include "tensor_tracer/dtypes/names.h"
 
 namespace tt::train {
 namespace {
@@ -21,11 +22,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 nn::BuildContext build_context(const config::TrainConfig& config, const TrainerParts& parts) {
-  const at::ScalarType params = config.params_dtype == "float64" ? at::kDouble : at::kFloat;
   return {.tensor = parts.groups.tensor,
           .seed = static_cast<std::uint64_t>(config.seed),
-          .params_dtype = params,
-          .compute_dtype = config.bf16 ? at::kBFloat16 : params,
+          .params_dtype = dtypes::named(config.params_dtype),
+          .compute_dtype = dtypes::named(config.compute_dtype()),
           .loads_parameters = parts.state != nullptr || parts.weights != nullptr,
           .loss_chunk_size = config.loss_chunk_size,
           .frozen = config.model.frozen()};
@@ -169,6 +169,7 @@ base::Status Trainer::read_parameters() {
 void Trainer::load() {
   const comm::SoloWork work(parts_.groups.world, "reads the weights");
   const base::Status read = read_parameters();
+  nn::round_main_weights(parameters_);
   parts_.state = parts_.weights = parts_.adapters = nullptr;
   if (comm::all_of(parts_.groups.world, read.ok())) return;
   throw TrainError(read ? "another rank cannot read the weights" : to_string(read.error()));
@@ -248,6 +249,7 @@ void Trainer::update(const StepReport& report) {
   if (config_.optimizer.clip_grad > 0)
     gradients_.clip(report.grad_norm, config_.optimizer.clip_grad);
   optimizer_.step(report.lr);
+  nn::round_main_weights(trained_);
 }
 
 // A weight that is not finite was damaged in an earlier step: the checkpoint before is good.
@@ -293,13 +295,15 @@ void Trainer::repeat_step(const StepReport& report) {
 
 double Trainer::evaluate(std::int64_t number) {
   notify_phase("evaluating", number);
-  double sum = 0.0;
+  double sum = 0.0, shares = 0.0;
   for (std::int64_t index = 0; index < config_.eval_iters; ++index) {
-    sum +=
-        runner_.mean_loss({.step = number, .phase = trace::Phase::kEval, .index = index}, &tracer_);
+    const double share = batches_.valid_share(index, runner_.global_batch());
+    sum += share * runner_.mean_loss({.step = number, .phase = trace::Phase::kEval, .index = index},
+                                     &tracer_);
+    shares += share;
   }
   notify_phase("training", number);
-  return runner_.mean_over_replicas(sum / static_cast<double>(config_.eval_iters));
+  return runner_.mean_over_replicas(shares > 0 ? sum / shares : 0.0);
 }
 
 TracerCost Trainer::total_cost() const {

@@ -16,7 +16,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
 import torch
 from program import Flags, command, environment, step_log
 from reference_gpt import Export
@@ -172,9 +171,9 @@ def step_of(folder: Path) -> int:
 
 def state_of(folder: Path) -> dict[str, Tensor]:
     """All tensors of a checkpoint, put together from their parts; no element is there twice or missing."""
-    parts: dict[str, list[tuple[list[int], np.ndarray[Any, Any]]]] = {}
+    parts: dict[str, list[tuple[list[int], Tensor]]] = {}
     for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, framework="numpy") as file:
+        with safe_open(path, framework="pt") as file:
             sharding = json.loads(file.metadata()["DCP_SHARDING_INFO"])
             assert set(sharding) == set(file.keys()), path
             for name in file.keys():
@@ -182,16 +181,16 @@ def state_of(folder: Path) -> dict[str, Tensor]:
     return {name: joined(name, found) for name, found in parts.items()}
 
 
-def joined(name: str, parts: list[tuple[list[int], np.ndarray[Any, Any]]]) -> Tensor:
+def joined(name: str, parts: list[tuple[list[int], Tensor]]) -> Tensor:
     first = parts[0][1]
     shape = [max(offsets[dim] + part.shape[dim] for offsets, part in parts) for dim in range(first.ndim)]
-    whole, times = np.zeros(shape, first.dtype), np.zeros(shape, int)
+    whole, times = torch.zeros(shape, dtype=first.dtype), torch.zeros(shape, dtype=torch.int64)
     for offsets, part in parts:
         box = tuple(slice(begin, begin + size) for begin, size in zip(offsets, part.shape, strict=True))
         whole[box] = part
         times[box] += 1
     assert (times == 1).all(), f"{name} has elements that are missing or there twice"
-    return torch.from_numpy(whole)
+    return whole
 
 
 def weights_of(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -202,7 +201,11 @@ def assert_same_bits(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> Non
     assert found.keys() == wanted.keys()
     for name, tensor in wanted.items():
         assert (found[name].dtype, found[name].shape) == (tensor.dtype, tensor.shape), name
-        assert found[name].numpy().tobytes() == tensor.numpy().tobytes(), name
+        assert torch.equal(bytes_of(found[name]), bytes_of(tensor)), name
+
+
+def bytes_of(tensor: Tensor) -> Tensor:
+    return tensor.contiguous().view(-1).view(torch.uint8)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,6 +227,7 @@ CASES = {
     "llama, copied groups": Case((4, 1), LLAMA),
     "float64": Case((2, 1), {"params_dtype": "float64"}),
     "bf16": Case((2, 1), {"bf16": True}),
+    "bfloat16": Case((2, 1), LLAMA | {"params_dtype": "bfloat16"}),
 }
 
 

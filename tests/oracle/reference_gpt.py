@@ -292,7 +292,7 @@ def frequencies(config: Config) -> Tensor:
 def rotate(x: Tensor, frequency: Tensor, positions: Tensor | None = None) -> Tensor:
     """Rotary position embedding of `[batch, heads, sequence, size]`, halves not interleaved.
 
-    The angles have the width of `x`, but never less than float32. `positions`: as the model has them.
+    It is computed in the width of `x`, but never less than float32. `positions`: as the model has them.
     """
     dtype = torch.promote_types(x.dtype, torch.float32)
     positions = torch.arange(x.shape[-2]) if positions is None else positions
@@ -302,7 +302,7 @@ def rotate(x: Tensor, frequency: Tensor, positions: Tensor | None = None) -> Ten
         angles = angles.unsqueeze(1)
     first, second = x.chunk(2, dim=-1)
     turned = torch.cat([-second, first], dim=-1)
-    return x * angles.cos().to(x.dtype) + turned * angles.sin().to(x.dtype)
+    return (x * angles.cos() + turned * angles.sin()).to(x.dtype)
 
 
 def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:

@@ -76,16 +76,20 @@ def test_a_resumed_run_equals_the_uninterrupted_one(name: str, trainings: Traini
 
 @pytest.mark.parametrize("name", in_ci(list(CASES)))
 def test_a_checkpoint_holds_the_state(name: str, trainings: Trainings) -> None:
-    """The weights that the ranks gathered after the same step, and two moments and a count for each of them."""
+    """The weights that the ranks gathered after the same step, and two moments and a count for each of them; of
+    bfloat16 weights the main weights, too."""
     state = state_of(trainings.folder(name) / checkpoint(HALF))
     weights = weights_of(state)
     assert_same_bits(weights, trainings.exported(name))
-    kinds = ("exp_avg", "exp_avg_sq", "step")
+    kinds = ["exp_avg", "exp_avg_sq", "step"] + ["main"] * (name == "bfloat16")
     assert set(state) - set(weights) == {f"optimizer.{kind}.{weight}" for kind in kinds for weight in weights}
     for weight, values in weights.items():
         assert state[f"optimizer.exp_avg.{weight}"].shape == state[f"optimizer.exp_avg_sq.{weight}"].shape
         assert state[f"optimizer.exp_avg.{weight}"].shape == values.shape
         assert state[f"optimizer.step.{weight}"].item() == HALF
+        if name == "bfloat16":
+            main = state[f"optimizer.main.{weight}"]
+            assert main.dtype == torch.float32 and torch.equal(main.bfloat16(), values)
 
 
 def test_a_shorter_run_saves_the_same(trainings: Trainings, tmp_path: Path) -> None:

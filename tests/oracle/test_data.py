@@ -113,6 +113,18 @@ def test_the_loss_does_not_depend_on_micro_batches(tiny: dict[str, Any], tmp_pat
             assert two == pytest.approx(one, rel=1e-9), mesh
 
 
+def test_the_validation_loss_does_not_depend_on_the_number_of_batches(tiny: dict[str, Any], tmp_path: Path) -> None:
+    """The same rows, in 1, 2 or 4 batches: the mean is over all labels that count, not over batches."""
+    still = tiny | {"documents": "padded", "micro_batch_size": 4, "train_iters": 1, "eval_interval": 1, "lr": 1e-300,
+                    "min_lr": 1e-300}  # fmt: skip
+    losses = [
+        train(still | {"global_batch_size": 16 // batches, "eval_iters": batches}, tmp_path / str(batches)).steps[0]
+        for batches in (1, 2, 4)
+    ]
+    for one in losses[1:]:
+        assert one["valid_loss"] == pytest.approx(losses[0]["valid_loss"], rel=1e-9)
+
+
 def test_padded_rows_equal_packed_rows_of_one_document(tiny: dict[str, Any], tmp_path: Path) -> None:
     run = train(tiny | {"documents": "padded", "train_iters": 2}, tmp_path, export_at="1,2")
     for step in (1, 2):

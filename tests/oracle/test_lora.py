@@ -207,6 +207,21 @@ def test_adapters_that_are_not_computed_are_refused(key: str, value: Any, data: 
     assert f"adapter_config.json: {key}" in message
 
 
+def test_target_modules_may_be_whole_names(data: Path, tmp_path: Path) -> None:
+    """As PEFT writes them for a list of modules; the names of one layer do not stand for all layers."""
+    _, adapters = random_adapters("qwen3", tmp_path)
+    file = adapters / "adapter_config.json"
+    config = json.loads(file.read_text())
+    names = [f"model.layers.{n}.{module}" for n in range(LAYERS) for module in TARGETS["qwen3"].values()]
+    flags = flags_for(data, tmp_path / "model", 1, load_adapter=adapters)
+    first = train(flags, tmp_path / "by-word", 1).losses()
+    file.write_text(json.dumps(config | {"target_modules": names}))
+    assert train(flags, tmp_path / "by-name", 1).losses() == first
+    file.write_text(json.dumps(config | {"target_modules": names[1:]}))
+    message = refused(flags | {"run_dir": tmp_path / "run"})
+    assert f"target_modules: names the module of query in {LAYERS - 1} of {LAYERS} layers" in message
+
+
 FIRST = "base_model.model.model.layers.0.self_attn."
 
 

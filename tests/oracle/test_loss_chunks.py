@@ -19,7 +19,8 @@ STEPS = 4
 CHUNKS: dict[str, Any] = {
     "loss_chunk_size": 50, "train_iters": STEPS, "tensor_model_parallel_size": 2, "eval_interval": 2, "eval_iters": 1,
 }  # fmt: skip
-DTYPES = pytest.mark.parametrize("dtype", [{}, {"bf16": True}], ids=["float32", "bf16"])
+DTYPES = pytest.mark.parametrize("dtype", [{}, {"bf16": True}, {"params_dtype": "bfloat16"}],
+                                 ids=["float32", "bf16", "bfloat16"])  # fmt: skip
 EXPORT_AT = f"1,{STEPS}"
 PLAN = {
     "entries": [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -344,5 +345,11 @@ def test_smollm2(tmp_path: Path) -> None:
     for number, messages in enumerate(chats):
         assert found.ids[number] == tokenizer.apply_chat_template(messages), number
         ids = [id for id, one in zip(found.ids[number], found.masks()[number], strict=True) if one]
-        said = "".join(message["content"] + "<|im_end|>" for message in messages if message["role"] == "assistant")
-        assert tokenizer.decode(ids) == said, number
+        said = ""
+        for message in messages:
+            if message["role"] != "assistant":
+                continue
+            # White space at the begin may be in one token with the template's newline.
+            said += "\n?" if message["content"][:1].isspace() else ""
+            said += re.escape(message["content"] + "<|im_end|>")
+        assert re.fullmatch(said, tokenizer.decode(ids)), number

@@ -237,6 +237,7 @@ def test_points_are_listed_for_a_configuration(tmp_path: Path) -> None:
     assert points["QKV"]["placement"]["data"] == "shard(0)"
     assert points["InputTokens"]["placement"]["data"] == "shard(1)"
     halves = json.loads(subprocess.check_output([*line, "--json", "--bf16"]))
+    assert json.loads(subprocess.check_output([*line, "--json", "--params-dtype", "bfloat16"])) == halves
     full = {"RawAttentionScore", *(f"attention.{name}" for name in ("logits", "entropy", "largest_score", "first_token_share")),
             *(f"{block}.{name}" for block in ("attention", "mlp") for name in ("contribution", "contribution_ratio"))}  # fmt: skip
     kinds = {"InputTokens": "int64", "Updates": "float64"} | dict.fromkeys(full, "float32")

@@ -22,7 +22,10 @@ NIGHTLY = pytest.mark.nightly(suite="meshes")
 LAYERS, HIDDEN = 2, 32
 MICRO_BATCHES = 2
 WHOLE = {"rows": 0, "compressor": {"kind": "none"}, "dtype": "f32"}
-DTYPES = [{"params_dtype": "float32"}, pytest.param({"params_dtype": "float64"}, marks=NIGHTLY), {"bf16": True}]
+DTYPES = [pytest.param({"params_dtype": "float32"}, id="float32"),
+          pytest.param({"params_dtype": "float64"}, id="float64", marks=NIGHTLY),
+          pytest.param({"bf16": True}, id="bf16", marks=NIGHTLY),
+          pytest.param({"params_dtype": "bfloat16"}, id="bfloat16")]  # fmt: skip
 
 
 def on(folder: Path, entries: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
@@ -44,7 +47,7 @@ def one_step(viewer: Viewer, count: int) -> dict[tuple[int, int], Any]:
     return found()
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64", "bf16"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_any_dtype_is_projected_on_float32_vectors(dtype: dict[str, Any], flags, tmp_path: Path) -> None:
     """The dot products of what the model computed, which in bf16 has 8 bits, with all of a vector's."""
     (tmp_path / "vectors").mkdir()
@@ -61,13 +64,13 @@ def test_any_dtype_is_projected_on_float32_vectors(dtype: dict[str, Any], flags,
         expected = hidden @ rows[layer].double().numpy()
         error = np.abs(found[1, layer].values[..., 0] - expected).max()
         assert error <= 1e-5 * np.abs(expected).max(), (layer, error)
-        if "bf16" in dtype:
+        if "bf16" in dtype or "bfloat16" in dtype.values():
             bits = torch.from_numpy(found[0, layer].values.copy())
             assert torch.equal(bits, bits.bfloat16().float()), "hidden states are not bf16"
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["gpt2", "llama", "multi-query"])
-@pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64", "bf16"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_every_point_is_there_in_every_dtype_and_shape(
     dtype: dict[str, Any], shape: dict[str, Any], flags, tmp_path: Path
 ) -> None:

@@ -92,7 +92,8 @@ def reconfigure_every_step(viewer: Viewer) -> None:
     viewer.request("control.continue")
 
 
-@pytest.mark.parametrize("more", [{}, {"bf16": True}], ids=["float32", "bf16"])
+@pytest.mark.parametrize("more", [{}, {"bf16": True}, {"params_dtype": "bfloat16"}],
+                         ids=["float32", "bf16", "bfloat16"])  # fmt: skip
 def test_weights_are_equal_bit_for_bit_however_one_watches(more, flags, tmp_path: Path) -> None:
     folders = {name: tmp_path / name for name in ("absent", "idle", "watched", "reconfigured")}
     runs = {name: shape(flags, folder, **more) for name, folder in folders.items()}

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tensor_tracer/base/result.h"
@@ -15,7 +16,8 @@
 namespace tt::checkpoint {
 
 /// The tensors of several safetensors files, whole or in parts (tensor_table.h). The files are
-/// mapped; a read touches only the bytes that it returns. Thread: any.
+/// mapped; a read touches only the bytes that it returns, and their pages do not stay resident.
+/// Thread: any.
 class TensorStore {
  public:
   /// `files`: names in `folder`. Error: the code is "not_found" or "damaged", and `where` names the
@@ -65,7 +67,7 @@ class TensorStore {
   // A box of a tensor: `offsets` in the whole tensor.
   struct Part {
     base::SharedBytes file;
-    std::size_t begin = 0;  // in the file
+    std::string_view bytes;  // in `file`
     std::vector<std::int64_t> shape, offsets;
     at::ScalarType dtype = at::kFloat;
     bool transposed = false;  // the file holds the transposed matrix

@@ -16,6 +16,8 @@ namespace tt::checkpoint {
 std::optional<std::size_t> bytes_of_dtype(std::string_view name);
 /// PyTorch's name of a safetensors dtype: "bfloat16" for "BF16". An unknown name stays.
 std::string torch_name_of_dtype(std::string_view name);
+/// The opposite: "BF16" for "bfloat16"; nullopt: the format has no such dtype.
+std::optional<std::string> safetensors_name_of(std::string_view torch_name);
 
 /// The tensors of several safetensors files, from the headers alone. A tensor is whole in one file,
 /// or in parts in several files: a file whose metadata have the key DCP_SHARDING_INFO names the

@@ -160,7 +160,7 @@ struct TrainConfig {
   std::int64_t eval_interval = 50;  // 0: never
   std::int64_t eval_iters = 4;
   std::int64_t seed = 1234;
-  std::string params_dtype = "float32";  // or "float64"
+  std::string params_dtype = "float32";  // or "float64", "bfloat16"
   bool bf16 = false;
   std::int64_t loss_chunk_size = 0;  // tokens; 0: by the vocabulary
   int threads = 0;                   // per rank; 0: allowed CPUs / ranks on the node

@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <utility>
 #include <vector>
 
@@ -43,6 +42,8 @@ class Batches {
   /// The same rows of validation batch `index`, from 0.
   Batch valid(std::int64_t index, std::int64_t global_batch, std::int64_t first_row,
               std::int64_t rows);
+  /// The share of the labels of validation batch `index` that count in the loss.
+  double valid_share(std::int64_t index, std::int64_t global_batch);
 
  private:
   /// A sample of a part.
@@ -50,14 +51,14 @@ class Batches {
     const SampleSource* source;
     std::int64_t number;
   };
-  using SampleOf = std::function<Sample(std::int64_t row)>;
-  /// Rows of one global batch.
-  struct Wanted {
-    bool is_train;
-    std::int64_t index, global_batch, first_row, rows;
+  struct GlobalBatch {
+    bool is_train = false;
+    std::int64_t index = -1, global_batch = 0;
+    bool operator==(const GlobalBatch&) const = default;
   };
-  Batch read(const Wanted& wanted, const SampleOf& sample_of);
-  std::int64_t count(const Wanted& wanted, const SampleOf& sample_of);
+  Sample sample(const GlobalBatch& of, std::int64_t row);
+  Batch read(const GlobalBatch& of, std::int64_t first_row, std::int64_t rows);
+  std::int64_t count(const GlobalBatch& of);
 
   const Blend& blend_;
   const std::int64_t seq_length_;
@@ -65,8 +66,8 @@ class Batches {
   std::vector<SampleOrder> orders_;  // of each part
   BlendOrder train_, valid_;
   struct Counted {
-    bool is_train = false;
-    std::int64_t index = -1, global_batch = 0, labels = 0;
+    GlobalBatch of;
+    std::int64_t labels = 0;
   };
   Counted last_counted_;  // of the last global batch
 };

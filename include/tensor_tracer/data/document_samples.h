@@ -20,8 +20,8 @@ struct RowLayout {
 
 /// Rows of whole documents. A document of n tokens takes n - 1 places of a row, because its last
 /// token is only a label. The rest of a row is padding: token 0, no label, a document of its own.
-/// Packing: each document goes to the first of the last 64 begun rows that has place, so the rows
-/// depend only on the lengths, their order and seq_length.
+/// Packing keeps the last 64 rows open. A document goes into the first open row with enough space,
+/// so the rows depend only on the lengths, their order and seq_length.
 class DocumentSamples : public SampleSource {
  public:
   /// Documents without a label that counts are left out. Error: a document has more than

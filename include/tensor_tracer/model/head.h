@@ -49,7 +49,7 @@ class Head {
   std::vector<nn::Parameter> norm_parameters() const { return final_norm_.parameters(); }
 
  private:
-  at::Tensor output_weight() const { return output_weight_.local.to(dtype_); }
+  at::Tensor output_weight() const { return output_weight_.as(dtype_); }
   nn::VocabularyShard shard() const;
   std::pair<at::Tensor, at::Tensor> operands(const at::Tensor& x,
                                              const nn::ForwardContext& context) const;

@@ -21,6 +21,7 @@ struct BuildContext {
   /// Ranks along the tensor axis.
   comm::ProcessGroup tensor;
   std::uint64_t seed = 0;
+  /// kBFloat16: trained parameters have float32 main weights besides (parameter.h).
   at::ScalarType params_dtype = at::kFloat;
   /// dtype of activations and of the matrices that multiply them.
   at::ScalarType compute_dtype = at::kFloat;

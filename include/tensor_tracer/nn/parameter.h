@@ -18,14 +18,26 @@ namespace tt::nn {
 /// of the logical tensor. Copies share the leaf.
 struct Parameter {
   std::string name;           // stable, the same on every mesh; layers count from 1
-  at::Tensor local;           // requires grad
+  at::Tensor local;           // requires grad; the optimizer changes it
   mesh::Placement placement;  // on the tensor axis
   std::vector<std::int64_t> full_shape;
   /// True for a replicated tensor that each tensor rank applies to other columns: the ranks' local
   /// gradients are parts of a sum.
   bool has_partial_gradient = false;
   bool is_trained = true;  // false: frozen, without gradient
+  /// Of a trained bfloat16 parameter, `local` is the float32 main weight, and this tensor is the
+  /// parameter: the main weight, rounded to nearest. Undefined: `local` is the parameter.
+  at::Tensor rounded = {};
+
+  /// The numbers that the model computes with, without gradient.
+  at::Tensor value() const { return (rounded.defined() ? rounded : local).detach(); }
+  /// The same numbers in `dtype`. Their gradient goes to `local`.
+  at::Tensor as(at::ScalarType dtype) const;
 };
+
+/// Rounds every main weight again, after the main weights have changed. No forward pass may be
+/// open.
+void round_main_weights(const std::vector<Parameter>& parameters);
 
 /// True for the names of an adapter's parameters (low_rank.h).
 bool is_adapter(const std::string& name);
@@ -34,7 +46,8 @@ enum class Init { kZeros, kOnes, kNormal };
 
 /// Fills the full shape from a generator whose seed depends only on (seed, name), and keeps this
 /// rank's shard. So the model starts with the same numbers on every mesh. kNormal: mean 0, `std`.
-/// With `context.loads_parameters`, the shard is left unset.
+/// The numbers are drawn in float32, then rounded once to a narrower `context.params_dtype`; the
+/// parameters of adapters stay float32. With `context.loads_parameters`, the shard is left unset.
 Parameter make_parameter(const BuildContext& context, const std::string& name,
                          const std::vector<std::int64_t>& full_shape,
                          const mesh::Placement& placement, Init init, double std = 0.0);

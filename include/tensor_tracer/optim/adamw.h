@@ -15,6 +15,7 @@ namespace tt::optim {
 /// Thread: one.
 class AdamW {
  public:
+  /// `parameters`: float32 or float64; of bfloat16 parameters the main weights.
   AdamW(std::vector<at::Tensor> parameters, const config::OptimizerConfig& config);
   /// Updates every parameter in place from its .grad().
   void step(double lr);

@@ -24,13 +24,15 @@ struct TrainState {
   const optim::AdamW& optimizer;              // of `trained`, in the same order
 };
 
-/// Reads the weights into this rank's tensors. Error: a tensor is missing or has another shape;
-/// some tensors may be read by then.
+/// Reads the weights into this rank's tensors, the main weights if the store has them; the caller
+/// rounds them (nn::round_main_weights). Error: a tensor is missing or has another shape; some
+/// tensors may be read by then.
 base::Status load_weights(const checkpoint::TensorStore& store,
                           const std::vector<nn::Parameter>& parameters,
                           const comm::ProcessGroup& tensor);
 
-/// Reads weights and AdamW's moments from a checkpoint of any mesh into this rank's tensors.
+/// Reads weights, as load_weights(), and AdamW's moments from a checkpoint of any mesh into this
+/// rank's tensors.
 /// Error: a tensor is missing or has another shape; some tensors may be read by then.
 base::Status load_state(const checkpoint::TensorStore& store, const TrainState& state,
                         const comm::ProcessGroup& tensor);

@@ -15,7 +15,8 @@ std::vector<at::Tensor> owned_parts(const at::Tensor& local, const mesh::Placeme
                                     const comm::ProcessGroup& tensor);
 
 /// Reduces and clips the gradients of one rank's parameters, between the last backward pass and the
-/// optimizer. Thread: the thread that runs the step.
+/// optimizer. The gradients of bfloat16 parameters are in their main weights, in float32. Thread:
+/// the thread that runs the step.
 class GradientReducer {
  public:
   /// Collective over both groups.

@@ -14,9 +14,9 @@
 namespace tt::train {
 
 /// Measures weights, gradients, updates and Adam's moments of every parameter for the trace point
-/// "Updates" (model::kUpdateColumns), in the steps in which the plan traces it. Every number of the
-/// full model counts once, on every mesh. Other steps cost one look at the plan. Thread: the thread
-/// that runs the step.
+/// "Updates" (model::kUpdateColumns), in the steps in which the plan traces it. The weights of
+/// bfloat16 parameters are their main weights. Every number of the full model counts once, on every
+/// mesh. Other steps cost one look at the plan. Thread: the thread that runs the step.
 class UpdateWatch {
  public:
   /// All arguments outlive the object. `tensor`: the tensor axis.

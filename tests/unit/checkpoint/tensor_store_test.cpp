@@ -146,6 +146,8 @@ TEST_F(TensorStoreTest, HostileHeadersAreRefusedWithTheFile) {
        R"({"w":{"dtype":"F32","shape":[4611686018427387904,4611686018427387904],"data_offsets":[0,8]}})",
        "does not fit its size"},
       {"dtype", R"({"w":{"dtype":"F4","shape":[2],"data_offsets":[0,8]}})", "unknown dtype F4"},
+      {"torch", R"({"w":{"dtype":"float32","shape":[999],"data_offsets":[0,8]}})",
+       "unknown dtype float32"},
       {"json", "{", "its header is not JSON"},
       {"sharding",
        R"({"__metadata__":{"DCP_SHARDING_INFO":"{\"w\":{\"saved_offsets\":[-1]}}"},"w":)" + entry +

@@ -61,12 +61,18 @@ TEST(TrainConfig, RefusesWhatDoesNotFitAndNamesAllNumbers) {
       {[](auto& c) { c.model.num_layers = 0; }, 1, "--num-layers: 0 is not above 0"},
       {[](auto& c) { c.model.vocab_size = 100; }, 1, "--vocab-size: 100 is less than the 256"},
       {[](auto& c) { c.train_iters = -1; }, 1, "--train-iters: -1 is not above 0"},
-      {[](auto& c) { c.params_dtype = "float8"; }, 1, "\"float8\" is not float32 or float64"},
+      {[](auto& c) { c.params_dtype = "float8"; }, 1,
+       "\"float8\" is not float32 or float64 or bfloat16"},
       {[](auto& c) {
          c.bf16 = true;
          c.params_dtype = "float64";
        },
-       1, "--bf16: keeps float32 master weights, not float64"},
+       1, "--bf16: keeps float32 weights, not float64; leave --bf16 or --params-dtype out"},
+      {[](auto& c) {
+         c.bf16 = true;
+         c.params_dtype = "bfloat16";
+       },
+       1, "--bf16: keeps float32 weights, not bfloat16; leave --bf16 or --params-dtype out"},
       {[](auto& c) { c.data.split = "95"; }, 1, "--split: \"95\" is not two whole per cents"},
       {[](auto& c) { c.data.split = "95,6"; }, 1, "--split"},
       {[](auto& c) { c.tracer.tensor_tracer_wait = true; }, 1,
