@@ -84,7 +84,7 @@ def main() -> None:
     if dist.get_rank() == 0:
         write_vector(folder / "vectors")
     run = tt.attach(model, port=0, plan=PLAN, vectors=folder / "vectors", run_dir=folder / "run", run_name="attached",
-                    tokenizer="byte")  # fmt: skip
+                    tokenizer="byte", prompts=["def f("])  # fmt: skip
     epochs = itertools.chain.from_iterable(itertools.repeat(batches(TOKENS, ROWS)))
     for step, batch in enumerate(epochs, 1):
         with run.step():

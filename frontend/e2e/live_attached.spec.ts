@@ -2,7 +2,7 @@ import { expect, type Locator, type Page, test } from '@playwright/test';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { tokenOfText, tokenText } from '../src/ui/maps/token_text.ts';
-import { ready } from './interventions_support.ts';
+import { preview, ready } from './interventions_support.ts';
 import { torchrun, whileTraining } from './live_attached.ts';
 import { complaintsOf, pauseTheOtherRun } from './live_support.ts';
 import { hoverTile, idle, kNightly, pixels, spotOf, tipValue } from './support.ts';
@@ -187,12 +187,20 @@ async function checkPrompt(page: Page): Promise<void> {
   await picture(page, 'prompts');
 }
 
-/** A preview needs batches of its own: it is refused, and the page says why. */
-async function checkRefusal(page: Page): Promise<void> {
+/** A preview runs the prompts, because the tracer has no batches: no losses, but predictions and maps. */
+async function checkPreview(page: Page): Promise<void> {
   await page.getByTestId('tab-interventions').click();
   await ready(page, 'layers[2].output = 2 * layers[2].output', 'louder');
-  await page.getByTestId('preview').click();
-  await expect(page.getByTestId('refusal')).toContainText('another trainer', kPatience);
+  await preview(page);
+  const losses = page.getByRole('table', { name: 'Loss without and with the program' });
+  await expect(losses).toHaveCount(0);
+  await expect(page.getByTestId('preview-text').locator('option')).toHaveText(['prompts: def f(']);
+  await expect(page.getByTestId('preview-tokens').getByRole('option')).toHaveCount(6);
+  const writes = page.getByRole('table', { name: 'What each write changes' });
+  await expect(writes.locator('tbody tr')).toHaveText(/layers\[2\]\.output\s*6\s.*100 %/);
+  const maps = page.getByTestId('before-after');
+  await expect(maps).toContainText('HiddenStates of the first prompt of prompts');
+  await expect(page.getByRole('heading', { name: 'L3, on − off' })).toBeVisible();
   await picture(page, 'interventions');
 }
 
@@ -246,7 +254,7 @@ test(
       await checkOverview(page, held);
       await lookAround(page);
       await checkPrompt(page);
-      await checkRefusal(page);
+      await checkPreview(page);
       await checkControl(page, held.step, seen);
     });
     expect(complaints).toEqual([]);

@@ -223,7 +223,8 @@ class Run(PromptRequests):
         self, program: Program, parameters: Mapping[str, float] | None = None,
         plan: Plan | None = None,
     ) -> dict[str, Any]:  # fmt: skip
-        """The loss without and with the program, and the size of its changes. Nothing is kept.
+        """The loss without and with the program, and the size of its changes. Nothing is kept. An attached run previews
+        with prompts alone: "batches" is empty.
 
         With a plan, whose entries have the phase "eval" or a prompt set, "records" holds its records
         of the first evaluation batch and of these prompts: {"off": […], "on": […]}, each a list of

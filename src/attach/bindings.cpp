@@ -83,8 +83,7 @@ PromptCalls prompt_calls(std::int64_t model) {
   const auto tokenize = [=](const std::string& text) -> base::Result<std::vector<std::int64_t>> {
     const json found = json::parse(encode.call(text, model));
     if (found.contains("tokens")) return found.at("tokens").get<std::vector<std::int64_t>>();
-    return base::Error{found.at("code"), found.at("message"), found.at("where"),
-                       found.at("remedy")};
+    return error_of(found);
   };
   return {tokenize, [=](const std::shared_ptr<Forward>& forward, const at::Tensor& tokens) {
             return run.call(c10::make_intrusive<BoundForward>(forward), tokens, model);

@@ -1,11 +1,14 @@
 #include "src/attach/error.h"
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "tensor_tracer/comm/collectives.h"
 
 namespace tt::attach {
+
+base::Error error_of(const nlohmann::json& text) {
+  return {text.at("code"), text.at("message"), text.at("where"), text.at("remedy")};
+}
 
 void agree(const comm::ProcessGroup& control, const base::Status& of_rank_0) {
   nlohmann::json failure;  // null: none

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
 
@@ -18,6 +19,9 @@ class AttachError : public std::runtime_error {
  private:
   base::Error error_;
 };
+
+/// {"code", "message", "where", "remedy"}. REQUIRES: a text of the Python side.
+base::Error error_of(const nlohmann::json& text);
 
 /// Throws AttachError on every rank if `of_rank_0` is an error on rank 0, so that no rank waits for
 /// another. Collective.

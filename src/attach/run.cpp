@@ -13,6 +13,7 @@
 #include "tensor_tracer/base/ssh_command.h"
 #include "tensor_tracer/comm/c10d_group.h"
 #include "tensor_tracer/comm/collectives.h"
+#include "tensor_tracer/control/preview.h"
 #include "tensor_tracer/dtypes/names.h"
 #include "tensor_tracer/intervene/engine.h"
 #include "tensor_tracer/trace/plan_cost.h"
@@ -46,11 +47,6 @@ std::function<at::Tensor(const at::Tensor&)> call_head(std::int64_t head, std::s
   return [=](const at::Tensor& x) { return op.call(x, head, module); };
 }
 
-base::Result<json> no_preview(const json&, const trace::FileContents&, std::int64_t) {
-  return base::Error{"not_allowed", "a run of another trainer has no previews", "",
-                     "apply the program to one step with `steps` in when(...)"};
-}
-
 }  // namespace
 
 Run::Run(Settings settings)
@@ -71,19 +67,20 @@ void Run::learn(const json& description, const json& plan, PromptCalls calls) {
   const at::Device device(description.at("device").get<std::string>());
   set_contexts(description.at("step"), device);
   share_token_texts(description.at("facts").at("tokenizer"));
+  prompts_.emplace(description.at("prompts"), std::move(calls), control_group_, places_,
+                   plan_context_, device, settings_.coordinates.data);
+  program_context_.model.no_prompts = prompts_->no_programs();
   hooks_ = intervene::make_engine(program_context_, tensor_group_, control_group_);
   if (const std::int64_t head = description.at("head"); head != 0)
     hooks_->use_modules({call_head(head, "final_norm"), call_head(head, "output_layer")});
   runtime_ = trace::runtime_of(device);
-  prompts_.emplace(description.at("prompts"), std::move(calls), control_group_, places_,
-                   plan_context_, device);
   trace::Plan first = first_plan(plan);
   if (hub_ != nullptr) connect(description.at("facts"), first);
   if (settings_.shape.pipeline > 1) connect_leader();
   tracer_.emplace(plan_context_, trace::TracerIdentity{run_id_, settings_.coordinates},
                   tracer_group_, sink(), runtime_);
   link::HubClient* const hub = hub_ != nullptr ? &hub_->client() : nullptr;
-  control_.emplace(control_group_, hub, hub, *tracer_, hooks_.get(), no_preview,
+  control_.emplace(control_group_, hub, hub, *tracer_, hooks_.get(), preview_for_control(),
                    prompts_for_control());
   if (control_group_.rank() == 0) control_->begin_with(std::move(first));
 }
@@ -152,18 +149,42 @@ trace::Plan Run::first_plan(const json& plan) const {
   return std::move(read).value();
 }
 
+control::Rehearsal Run::rehearsal() const {
+  return {hooks_.get(),  control_group_, tracer_group_, {run_id_, settings_.coordinates},
+          plan_context_, runtime_};
+}
+
+// The run has no batches to run again: a forward may get more than tokens, and the loss is computed
+// outside of the model.
+control::ProgramControl::Preview Run::preview_for_control() {
+  return [this](const json& params, const trace::FileContents& contents,
+                std::int64_t done) -> base::Result<json> {
+    if (auto status = prompts_->check_preview(); !status) return status.error();
+    const auto forwards =
+        [this](
+            const control::PreviewPasses& passes) -> base::Result<std::vector<control::BatchLoss>> {
+      const base::Status status = prompts_->run_sets(
+          passes.prompts, passes.step, plan_context_.micro_batch_size, passes.watch, hooks_.get());
+      if (!status) return status.error();
+      return std::vector<control::BatchLoss>();
+    };
+    return control::run_preview({forwards, prompts_->sets(), /*has_batches=*/false, rehearsal()},
+                                params, contents, done);
+  };
+}
+
 control::PromptControl::Prompts Run::prompts_for_control() {
   return prompts_->for_control([this](const json& params, const trace::FileContents& contents,
                                       std::int64_t done) {
     const auto forward = [this](const control::PromptPass& pass) { return prompts_->run(pass); };
-    return control::run_prompt({forward,
-                                hooks_.get(),
-                                control_group_,
-                                tracer_group_,
-                                {run_id_, settings_.coordinates},
-                                plan_context_,
-                                runtime_},
-                               params, contents, done);
+    const std::string no_programs = prompts_->no_programs();
+    control::Rehearsal with = rehearsal();
+    if (!no_programs.empty()) with.hooks = nullptr;
+    auto answer = control::run_prompt(forward, with, params, contents, done);
+    const bool has_programs = !hooks_->describe(done).at("programs").empty();
+    if (answer && has_programs && !no_programs.empty())
+      answer.value()["notes"].push_back(no_programs);
+    return answer;
   });
 }
 
@@ -239,7 +260,11 @@ std::unique_ptr<Forward> Run::begin(const trace::ForwardScope& scope, const at::
 }
 
 void Run::end_step(std::int64_t step) {
-  prompts_->run_sets(step, plan_context_.micro_batch_size, *tracer_, hooks_.get());
+  if (step % prompts_->interval() == 0) {
+    static_cast<void>(  // take_prompt_news() tells of an error
+        prompts_->run_sets(prompts_->sets(), step, plan_context_.micro_batch_size, *tracer_,
+                           hooks_.get()));
+  }
   tracer_->deliver();
   const auto report = hooks_->report(step);
   const auto saved = hooks_->take_saved();

@@ -16,6 +16,7 @@
 #include "tensor_tracer/checkpoint/vector_directory.h"
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/control/hub_session.h"
+#include "tensor_tracer/control/rehearsal.h"
 #include "tensor_tracer/control/run_control.h"
 #include "tensor_tracer/intervene/context.h"
 #include "tensor_tracer/trace/tracer.h"
@@ -78,6 +79,8 @@ class Run {
   trace::Plan first_plan(const nlohmann::json& plan) const;
   base::Result<trace::Plan> read_plan(const nlohmann::json& plan) const;
   base::Result<nlohmann::json> check(const protocol::TrainerRequest& request) const;
+  control::Rehearsal rehearsal() const;
+  control::ProgramControl::Preview preview_for_control();
   control::PromptControl::Prompts prompts_for_control();
   /// The first tensor rank of data replica 0 of a pipeline stage sends the stage's records.
   bool is_leader() const { return settings_.coordinates.tensor + settings_.coordinates.data == 0; }

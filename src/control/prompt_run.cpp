@@ -17,10 +17,10 @@ using nlohmann::json;
 // The passes of a typed prompt.
 class TypedPrompt {
  public:
-  TypedPrompt(const PromptRunParts& parts, const data::Prompt& prompt, trace::Plan plan,
-              const trace::PlanContext& context, std::int64_t steps_done)
-      : forward_(parts.forward),
-        watch_(context, parts.identity, parts.tracer_group, &kept_, parts.runtime),
+  TypedPrompt(const PromptForward& forward, const Rehearsal& of, const data::Prompt& prompt,
+              trace::Plan plan, const trace::PlanContext& context, std::int64_t steps_done)
+      : forward_(forward),
+        watch_(context, of.identity, of.tracer_group, &kept_, of.runtime),
         scope_{.step = std::max<std::int64_t>(steps_done, 1),
                .phase = trace::Phase::kEval,
                .prompt_set = trace::kTypedPrompt} {
@@ -49,28 +49,29 @@ class TypedPrompt {
 
 }  // namespace
 
-base::Result<json> run_prompt(const PromptRunParts& parts, const json& params,
-                              const trace::FileContents& contents, std::int64_t steps_done) {
+base::Result<json> run_prompt(const PromptForward& forward, const Rehearsal& rehearsal,
+                              const json& params, const trace::FileContents& contents,
+                              std::int64_t steps_done) {
   const data::Prompt prompt{params.at("text"), params.at("tokens")};
   trace::ReceivedFiles files(contents);
-  trace::PlanContext context = parts.context;
+  trace::PlanContext context = rehearsal.context;
   context.vectors = &files;
   auto plan = trace::parse_prompt_plan(params.at("plan"), context, prompt.length(),
                                        trace::KeptRecords::kMaxBytes);
-  if (!comm::all_of(parts.control, plan.ok())) {
+  if (!comm::all_of(rehearsal.control, plan.ok())) {
     if (!plan) return plan.error();
     return base::Error{"invalid_argument", "another rank could not take the plan", "plan", ""};
   }
   json answer = {{"step", steps_done},
                  {"tokens", prompt.tokens},
                  {"plan", trace::to_json(plan.value(), context)}};
-  TypedPrompt typed(parts, prompt, std::move(plan).value(), context, steps_done);
+  TypedPrompt typed(forward, rehearsal, prompt, std::move(plan).value(), context, steps_done);
   auto records = typed.run(nullptr);
   if (!records) return records.error();
   answer["records"]["off"] = std::move(records).value();
-  if (parts.hooks != nullptr && parts.hooks->begin_prompt()) {
-    records = typed.run(parts.hooks);
-    answer["programs"] = parts.hooks->end_prompt();
+  if (rehearsal.hooks != nullptr && rehearsal.hooks->begin_prompt()) {
+    records = typed.run(rehearsal.hooks);
+    answer["programs"] = rehearsal.hooks->end_prompt();
     if (!records) return records.error();
     answer["records"]["on"] = std::move(records).value();
   }

@@ -91,12 +91,14 @@ class ScheduleReader {
     }
     schedule_.in_train = is_all || names("train");
     schedule_.in_eval = is_all || names("eval");
-    if (is_all) schedule_.prompt_sets = {"*"};
+    if (is_all && reading_.model().no_prompts.empty()) schedule_.prompt_sets = {"*"};
     return true;
   }
 
   bool read_prompts() {
     if (!has(kPrompts)) return true;
+    if (const std::string& why = reading_.model().no_prompts; !why.empty())
+      return reading_.fail(span(kPrompts), why, "leave prompts out");
     if (!schedule_.prompt_sets.empty()) {
       return reading_.fail(span(kPrompts), "phase=\"all\" names every prompt set already",
                            "take prompts away, or write phase=\"train,eval\"");

@@ -83,7 +83,8 @@ struct ActiveProgram : ProgramSettings {
   const std::set<std::string>& read_back = compiled->read_back;
   const EffectStages& stages = compiled->stages;
 
-  bool is_preview = false;  // acts in every forward, and sums its changes
+  bool is_preview = false;                       // acts in every forward, and sums its changes
+  trace::Phase reported = trace::Phase::kTrain;  // of a preview: the forwards whose changes count
 
   std::shared_ptr<const StepValues> step_values;  // of the last step; null: computed again
   std::map<Shape, std::shared_ptr<const Specialization>> specializations;

@@ -66,12 +66,13 @@ class Engine final : public trace::InterventionHooks {
       const auto specialization =
           agree_on_specialization(*program, {tokens.size(0), tokens.size(1)}, context_, tensor_);
       if (specialization->error) {
-        if (preview_ == nullptr) ++program->counts.failed;
+        if (preview_ == nullptr && !scope.is_copy) ++program->counts.failed;
         if (!prompted_.empty()) prompt_errors_[program->name] = specialization->error->message;
+        if (program == preview_) misfit_ = specialization->error->message;
         return;
       }
       if (pass == nullptr) {
-        SavedValues* saved = tensor_.rank() == 0 ? &saved_ : nullptr;
+        SavedValues* saved = tensor_.rank() == 0 && !scope.is_copy ? &saved_ : nullptr;
         pass = std::make_unique<EnginePass>(
             ForwardEnv{context_, tensor_, modules_, scope, tokens, positions, saved, is_rehearsal});
       }
@@ -161,7 +162,8 @@ class Engine final : public trace::InterventionHooks {
     return std::move(made.value()->contents);
   }
 
-  base::Status begin_preview(const json& params, const trace::FileContents& contents) override {
+  base::Status begin_preview(const json& params, const trace::FileContents& contents,
+                             trace::Phase reported) override {
     trace::ReceivedFiles files(contents);
     auto made = make_active_program(params.value("program", json()), with_files(context_, files));
     if (!made) return made.error();
@@ -170,8 +172,10 @@ class Engine final : public trace::InterventionHooks {
     if (auto status = program.set_targets(values); !status) return status;
     program.name = "preview";
     program.is_preview = true;
+    program.reported = reported;
     program.since = std::numeric_limits<std::int32_t>::min();  // after the end of every ramp
     preview_ = std::move(made).value();
+    misfit_.clear();
     return {};
   }
 
@@ -185,6 +189,8 @@ class Engine final : public trace::InterventionHooks {
   }
 
   json preview_writes() override { return intervene::preview_writes(preview_, tensor_, world_); }
+
+  std::string preview_misfit() const override { return misfit_; }
 
   void end_preview() override {
     preview_ = nullptr;
@@ -257,6 +263,7 @@ class Engine final : public trace::InterventionHooks {
   SavedValues saved_;
   std::shared_ptr<ActiveProgram> preview_;
   bool preview_acts_ = false;
+  std::string misfit_;       // of preview_
   ActivePrograms prompted_;  // copies of in_force_ from begin_prompt() to end_prompt()
   std::map<std::string, std::string> prompt_errors_;  // of copies that could not be compiled
 

@@ -26,7 +26,8 @@ void EnginePass::add(std::shared_ptr<ActiveProgram> program,
     selected = selected.defined() ? selected.logical_and(env_.positions) : env_.positions;
   auto values = program->values_of_step(env_.scope.step);
   const int stage = env_.scope.stage;
-  if (env_.is_preview == program->is_preview) program->count_identity(*values, stage);
+  if (env_.is_preview == program->is_preview && !env_.scope.is_copy)
+    program->count_identity(*values, stage);
   plan_key_.insert(plan_key_.end(), values->is_identity.begin(), values->is_identity.end());
   plan_key_.push_back(reinterpret_cast<std::uintptr_t>(specialization.get()));
   plan_key_.push_back(static_cast<std::uint64_t>(stage));

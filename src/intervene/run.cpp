@@ -39,22 +39,23 @@ void Run::act() {
   if (is_silent()) return;
   program_.counts.acted = true;
   // Count the forward once for all layers of the program.
-  if (!std::exchange(pass_.has_acted, true)) ++program_.counts.forwards;
+  if (!std::exchange(pass_.has_acted, true) && counts_here()) ++program_.counts.forwards;
 }
 
 bool Run::is_silent() const { return env_.is_repeat || env_.is_preview != program_.is_preview; }
 
-// A preview reports its training batch.
+bool Run::counts_here() const { return !is_silent() && !env_.scope.is_copy; }
+
 bool Run::is_counted() const {
-  return !is_silent() && (!program_.is_preview || env_.scope.phase == trace::Phase::kTrain);
+  return counts_here() && (!program_.is_preview || env_.scope.phase == program_.reported);
 }
 
 void Run::fail() {
-  if (!is_silent()) ++program_.counts.failed;
+  if (counts_here()) ++program_.counts.failed;
 }
 
 void Run::wait() {
-  if (!is_silent()) ++program_.counts.waiting;
+  if (counts_here()) ++program_.counts.waiting;
 }
 
 // A recomputation may need the value again.

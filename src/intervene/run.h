@@ -92,6 +92,7 @@ class Run {
   at::Tensor touched_by(const Write& write, const at::Tensor& condition) const;
   void sum_change(const Write& write, const at::Tensor& before, const at::Tensor& after);
   bool is_silent() const;
+  bool counts_here() const;
   bool is_counted() const;
   void act();
   void wait();

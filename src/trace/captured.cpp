@@ -11,6 +11,11 @@ bool shards_dim_1(const mesh::Placement& placement) {
   return placement.is_sharded() && placement.dim == 1;
 }
 
+// Of a pass with `tokens` tokens. The pass of a prompt may be filled up at its end.
+std::int64_t own_tokens(const PlanEntry& entry, std::int64_t tokens) {
+  return entry.prompt_set > 0 ? std::min(tokens, entry.prompts.tokens) : tokens;
+}
+
 // For [batch, heads, queries, keys]: the lines are heads × queries.
 void set_lines_of_heads(LogicalShape& shape, std::int64_t local_heads, std::int64_t queries) {
   const std::int64_t heads =
@@ -28,8 +33,9 @@ Window row_window(const PlanEntry& entry, std::int64_t batch) {
 }
 
 Window token_window(const PlanEntry& entry, std::int64_t tokens) {
-  if (!entry.tokens) return {0, tokens};
-  return {entry.tokens->first, std::min(entry.tokens->second, tokens)};
+  const std::int64_t own = own_tokens(entry, tokens);
+  if (!entry.tokens) return {0, own};
+  return {entry.tokens->first, std::min(entry.tokens->second, own)};
 }
 
 std::optional<LogicalShape> logical_shape(const PlanEntry& entry, const points::Place& point,
@@ -39,9 +45,11 @@ std::optional<LogicalShape> logical_shape(const PlanEntry& entry, const points::
   shape.rows = rows.size();
   shape.placement = entry.gradient ? *point.gradient : point.placement;
   const bool shards_features = shape.placement.is_sharded() && !shards_dim_1(shape.placement);
-  shape.features = shards_features ? point.features : local_sizes.back();
-  shape.ranks = ranks;
   const bool has_heads = local_sizes.size() == 4;
+  const std::int64_t columns =
+      has_heads ? own_tokens(entry, local_sizes.back()) : local_sizes.back();
+  shape.features = shards_features ? point.features : columns;
+  shape.ranks = ranks;
   const std::int64_t tokens = shards_dim_1(shape.placement) && !has_heads
                                   ? shape.placement.full_size()
                                   : local_sizes[has_heads ? 2 : 1];
@@ -63,7 +71,8 @@ at::Tensor local_numbers(const PlanEntry& entry, const LogicalShape& shape,
   at::Tensor numbers = local.detach().narrow(0, entry.first_row, shape.rows);
   if (numbers.dim() == 4) {
     const Window window = token_window(entry, numbers.size(2));
-    numbers = numbers.narrow(2, window.first, window.size()).contiguous().flatten(1, 2);
+    numbers = numbers.narrow(2, window.first, window.size()).narrow(3, 0, shape.features);
+    numbers = numbers.contiguous().flatten(1, 2);
   }
   const at::ScalarType type = numbers.scalar_type();
   const bool is_read_as_it_is =

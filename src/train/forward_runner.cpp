@@ -108,6 +108,16 @@ void ForwardRunner::run_prompts(const std::vector<data::PromptSet>& sets, std::i
       });
 }
 
+std::vector<control::BatchLoss> ForwardRunner::run_preview(const control::PreviewPasses& passes) {
+  const double train = mean_over_replicas(
+      mean_loss({.step = passes.step, .has_backward = passes.has_backward}, nullptr));
+  const double valid = mean_over_replicas(
+      mean_loss({.step = passes.step, .phase = trace::Phase::kEval}, &passes.watch));
+  finish();
+  run_prompts(passes.prompts, passes.step, passes.watch);
+  return {{"train", train}, {"valid", valid}};
+}
+
 bool ForwardRunner::run_prompt(const control::PromptPass& pass) const {
   if (groups_.coordinates.data != 0) return false;
   const at::NoGradGuard no_grad;

@@ -12,10 +12,10 @@
 #include "src/train/export.h"
 #include "src/train/finite_check.h"
 #include "src/train/hf_export.h"
-#include "src/train/preview.h"
 #include "src/train/prompt_responses.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/comm/collectives.h"
+#include "tensor_tracer/control/preview.h"
 #include "tensor_tracer/dtypes/names.h"
 
 namespace tt::train {
@@ -65,9 +65,12 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
           parts_.groups.control, parts_.control_source, parts_.sink, tracer_, parts_.hooks,
           [this](const nlohmann::json& params, const trace::FileContents& contents,
                  std::int64_t done) {
-            return run_preview({runner_, *parts_.hooks, parts_.groups, parts_.plan_context,
-                                parts_.prompts, parts_.run_id},
-                               params, contents, done);
+            const auto forwards = [this](const control::PreviewPasses& passes) {
+              return base::Result(runner_.run_preview(passes));
+            };
+            return control::run_preview(
+                {forwards, parts_.prompts, /*has_batches=*/true, rehearsal()}, params, contents,
+                done);
           },
           {.sets = &parts_.prompts,
            .interval = config.monitor.monitor_interval,
@@ -78,13 +81,7 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
                    runner_.run_prompt(pass);
                    return {};
                  };
-                 return control::run_prompt({forward,
-                                             parts_.hooks,
-                                             parts_.groups.control,
-                                             parts_.groups.tracer,
-                                             {parts_.run_id, parts_.groups.coordinates},
-                                             parts_.plan_context},
-                                            params, contents, done);
+                 return control::run_prompt(forward, rehearsal(), params, contents, done);
                },
            .tokenize = parts_.tokenize},
           parts_.is_told_to_stop, saving()) {
@@ -138,6 +135,14 @@ void Trainer::run_steps() {
   save_last(number - 1);
   save_models();
   control_.finish(number - 1);
+}
+
+control::Rehearsal Trainer::rehearsal() const {
+  return {parts_.hooks,
+          parts_.groups.control,
+          parts_.groups.tracer,
+          {parts_.run_id, parts_.groups.coordinates},
+          parts_.plan_context};
 }
 
 // False: the run has ended.

@@ -16,6 +16,7 @@ from pipeline_training import Pipeline
 from torch import Tensor, nn
 
 FIRST = ord("a") - 1  # the id of "a" is 1
+SCALES = "layers[1].output *= 2"
 
 
 class Letters:
@@ -143,30 +144,64 @@ def alone(kind: str, wrap: str, dropout: float, steps: int) -> list[float]:
     return prepared(None, kind, wrap, dropout).steps(steps)
 
 
+def without_connection(answer: dict[str, Any]) -> dict[str, Any]:
+    return answer | {"records": {side: kept_of(records) for side, records in answer["records"].items()}}
+
+
+def default_points(run: Any, text: str) -> list[str]:
+    return [entry["point"] for entry in run.prompt(text)["plan"]["entries"]]
+
+
+def keep_for_three_steps(run: Any, control: Any, text: str, plan: Any) -> dict[str, Any]:
+    """A prompt that is kept while the run makes three steps."""
+    kept = run.keep_prompt("kept", text, plan)
+    control.step(3)
+    removed = run.remove_prompt("kept")
+    sets, tokenizer = run.facts["prompt_sets"], run.facts["tokenizer"]
+    return {"kept": kept.step, "removed": removed.step, "sets": sets, "tokenizer": tokenizer}
+
+
 def prompted(
     attach: dict[str, Any], kind: str, wrap: str, dropout: float, text: str, plan: Any, program: str
 ) -> dict[str, Any]:
-    """A typed prompt in a pause, with and without a program, which is kept for three steps."""
-    training = prepared(attach | {"tokenizer": Letters()}, kind, wrap, dropout)
-    states = [state_of(training.root)]
+    """In a pause, a typed prompt and a preview of a program, and the prompt with the program in force."""
 
     def act(run: Any, control: Any) -> dict[str, Any]:
         control.pause()
-        off = run.prompt(text, plan)
-        default = [entry["point"] for entry in run.prompt(text)["plan"]["entries"]]
+        off, default = run.prompt(text, plan), default_points(run, text)
+        preview, bare = run.preview_intervention(program, plan=attach["plan"]), run.preview_intervention(program)
         run.intervene("double", program)
         on = run.prompt(text, plan)
         run.remove_intervention()
-        kept = run.keep_prompt("kept", text, plan)
-        control.step(3)
-        removed = run.remove_prompt("kept")
-        for answer in (off, on):
-            answer["records"] = {side: kept_of(records) for side, records in answer["records"].items()}
-        return {
-            "off": off, "on": on, "kept": kept.step, "removed": removed.step, "sets": run.facts["prompt_sets"],
-            "default": default, "tokenizer": run.facts["tokenizer"],
-        }  # fmt: skip
+        answers = {"off": off, "on": on, "preview": preview}
+        found = {name: without_connection(answer) for name, answer in answers.items()}
+        return found | {"bare": bare, "default": default} | keep_for_three_steps(run, control, text, plan)
 
+    return with_prompts(prepared(attach | {"tokenizer": Letters()}, kind, wrap, dropout), act)
+
+
+def filled_up(attach: dict[str, Any], text: str, plan: Any, program: str) -> dict[str, Any]:
+    """With sequence parallelism, a typed prompt while a program is in force, and what is refused."""
+
+    def act(run: Any, control: Any) -> dict[str, Any]:
+        control.pause()
+        run.intervene("double", program)
+        off, default = run.prompt(text, plan), default_points(run, text)
+        on_prompts = 'when(prompts="*")\nlayers[2].output *= 2'
+        refusals = [
+            refusal_of(lambda: run.preview_intervention(program)),
+            refusal_of(lambda: run.intervene("on prompts", on_prompts)),
+        ]
+        run.remove_intervention()
+        found = {"off": without_connection(off), "default": default, "refusals": refusals}
+        return found | keep_for_three_steps(run, control, text, plan)
+
+    return with_prompts(prepared(attach | {"tokenizer": Letters()}, "sequence", "tp", 0.0), act)
+
+
+def with_prompts(training: Training, act: Callable[[Any, Any], Any]) -> dict[str, Any]:
+    """Losses, weights after each step, what the viewer returned, and whether modes and parameters stayed."""
+    states = [state_of(training.root)]
     weights: dict[int, dict[str, Tensor]] = {}
     result = train(
         training, act, lambda step: weights.update({step: weights_of(training)}),
@@ -191,9 +226,12 @@ class Stages:
             self._pipeline.run(number, [])
 
 
-def refused(attach: dict[str, Any], kind: str, wrap: str, texts: list[str]) -> Any:
+def refused(attach: dict[str, Any], kind: str, wrap: str, text: str) -> Any:
+    """Of a text, and of a preview."""
     training = Stages(attach) if wrap == "pipeline" else Training(kind, wrap, attach)
-    return train(training, lambda run, _: {text: refusals_of(run, text) for text in texts})
+    return train(training, lambda run, _: (
+        refusals_of(run, text), refusal_of(lambda: run.preview_intervention(SCALES)),
+    ))  # fmt: skip
 
 
 class Syllables:
@@ -233,8 +271,8 @@ def spelled(attach: Options, kind: str) -> tuple[list[float], str]:
     return training.steps(5, before), "".join(refused)
 
 
-def failing(attach: dict[str, Any], kind: str, wrap: str, ranks: list[int]) -> tuple[list[float], Any]:
-    """On some ranks, layer 2 fails in each forward without gradients."""
+def failing(attach: dict[str, Any], kind: str, wrap: str, ranks: list[int], previews: bool) -> tuple[list[float], Any]:
+    """On some ranks, layer 2 fails in each forward without gradients: of typed prompts, or of previews."""
     training = Training(kind, wrap, attach)
     layers = next(one for one in training.root.modules() if isinstance(one, nn.ModuleList))
 
@@ -243,7 +281,11 @@ def failing(attach: dict[str, Any], kind: str, wrap: str, ranks: list[int]) -> t
             raise ZeroDivisionError("no such prompt")
 
     layers[1].register_forward_pre_hook(fail)
-    refusals = train(training, lambda run, _: [refusals_of(run, "abc") for _ in range(2)])
+
+    def ask(run: Any) -> list[str]:
+        return [refusal_of(lambda: run.preview_intervention(SCALES))] if previews else refusals_of(run, "abc")
+
+    refusals = train(training, lambda run, _: [ask(run) for _ in range(2)])
     return training.losses, refusals
 
 

@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor
 
 DEVICE = os.environ.get("TT_DEVICE", "cpu")  # cuda: all ranks share one device
@@ -61,6 +62,8 @@ def unplaced_model(kind: str, wrap: str) -> nn.Module:
     torch.manual_seed(7)
     if kind == "plain":
         return Plain()
+    if kind == "sequence":
+        return sequence_parallel_model(wrap)
     from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
     if kind == "gpt2":
@@ -78,6 +81,15 @@ def unplaced_model(kind: str, wrap: str) -> nn.Module:
         model.save_pretrained(folder)
     dist.barrier()
     return LlamaForCausalLM.from_pretrained(folder, tp_plan="auto")
+
+
+def sequence_parallel_model(wrap: str) -> nn.Module:
+    from small_llama import Llama, parallelize
+
+    if wrap != "tp":
+        return Llama()
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),), mesh_dim_names=("tp",))
+    return parallelize(Llama(), mesh, is_sequence_parallel=True)
 
 
 def wrapped(model: nn.Module, wrap: str) -> nn.Module:

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from gathered_parts import gathered
 from torch import Tensor, nn
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -151,17 +152,6 @@ def numbers_of(tensor: Tensor) -> Tensor:
         return tensor.detach().clone()
 
 
-def gathered(kept: dict[Key, Tensor], mesh: DeviceMesh) -> dict[Key, list[Tensor]]:
-    """The numbers of each rank of the axis "tp", in the order of its ranks."""
-    group = mesh.get_group("tp")
-    found = {}
-    for key in sorted(kept):
-        mine = kept[key].contiguous()
-        found[key] = [torch.empty_like(mine) for _ in range(TENSOR)]
-        dist.all_gather(found[key], mine, group=group)
-    return found
-
-
 def batch_of(step: int) -> Tensor:
     return torch.randint(0, VOCABULARY, (ROWS, TOKENS), generator=torch.Generator().manual_seed(step))
 
@@ -212,7 +202,7 @@ def train_on_mesh(mesh: DeviceMesh, is_sequence_parallel: bool, attach: dict[str
     found["losses"] = gathered_losses(found["losses"])
     if attach is None:
         return {"losses": found["losses"]}
-    parts = {kind: gathered(found[kind], mesh) for kind in ("values", "gradients")}
+    parts = {kind: gathered(found[kind], mesh.get_group("tp")) for kind in ("values", "gradients")}
     return found | parts | {"weights": weights}
 
 

@@ -26,7 +26,7 @@ import torch.distributed as dist
 from attach_scenarios import Failing
 from expected_updates import step_with_rows
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleInterleaved1F1B
 from torch.utils.checkpoint import checkpoint
 
@@ -69,11 +69,11 @@ class Layer(nn.Module):
 class Gpt(nn.Module):
     """The whole model, or the part of it that one pipeline stage has."""
 
-    def __init__(self, recomputes: bool) -> None:
+    def __init__(self, recomputes: bool, layer: type[nn.Module] = Layer) -> None:
         super().__init__()
         torch.manual_seed(7)
         self.wte: nn.Module | None = nn.Embedding(VOCABULARY, HIDDEN)
-        self.h = nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.h = nn.ModuleList(layer() for _ in range(LAYERS))
         self.norm: nn.Module | None = nn.LayerNorm(HIDDEN)
         self.lm_head: nn.Module | None = nn.Linear(HIDDEN, VOCABULARY)
         self.recomputes = recomputes
@@ -105,12 +105,12 @@ class Gpt(nn.Module):
         x = x if self.norm is None else self.norm(x)
         return x if self.lm_head is None else self.lm_head(x)
 
-
-def lens_of(model: Gpt, hidden: Tensor) -> Tensor:
-    """The logit lens, without the hooks of norm and output layer."""
-    assert model.norm is not None and model.lm_head is not None
-    with torch.no_grad():
-        return model.lm_head.forward(model.norm.forward(hidden))
+    def lens(self, hidden: Tensor) -> Tensor | None:
+        """The logit lens, without the hooks of norm and output layer; None: another stage has them."""
+        if self.norm is None or self.lm_head is None:
+            return None
+        with torch.no_grad():
+            return self.lm_head.forward(self.norm.forward(hidden))
 
 
 class Witness:
@@ -149,8 +149,8 @@ class Witness:
                 micro_batch = self._now
                 output.register_hook(lambda _gradient: setattr(self, "_now", micro_batch)) if output.requires_grad else None
             self.values.setdefault(key, output.detach().clone())
-            if layer and not path and self._model.lm_head is not None:
-                self.values.setdefault((*key[:3], "lens"), lens_of(self._model, output))
+            if layer and not path and (lens := self._model.lens(output)) is not None:
+                self.values.setdefault((*key[:3], "lens"), lens)
             if output.requires_grad and torch.is_grad_enabled():
                 output.register_hook(lambda gradient: self.gradients.setdefault(key, gradient.detach().clone()))
             return output
@@ -192,12 +192,12 @@ class Pipeline:
 
     def __init__(self, options: dict[str, Any], pipeline: int) -> None:
         chunks = options.get("chunks", 1)
-        self.mesh = init_device_mesh("cpu", (pipeline, dist.get_world_size() // pipeline), mesh_dim_names=("pp", "dp"))
-        self.index, self.replica = self.mesh.get_coordinate() or (0, 0)
-        self.replicas = self.mesh.size(1)
+        self.mesh = self.make_mesh(pipeline)
+        self.index, self.replica = self.mesh.get_local_rank("pp"), self.mesh.get_local_rank("dp")
+        self.replicas = self.mesh["dp"].size()
         group, total = self.mesh.get_group("pp"), pipeline * chunks
         numbers = [self.index + pipeline * chunk for chunk in range(chunks)]
-        self.models = [Gpt(options.get("recomputes", False)).keep_stage(number, total) for number in numbers]
+        self.models = [self.make_part(options, number, total) for number in numbers]
         self.stages = [
             PipelineStage(model, number, total, torch.device("cpu"), group=group)
             for model, number in zip(self.models, numbers, strict=True)
@@ -207,6 +207,12 @@ class Pipeline:
             self.schedule: Any = ScheduleInterleaved1F1B(self.stages, MICRO_BATCHES, loss_of)
         else:
             self.schedule = Schedule1F1B(self.stages[0], MICRO_BATCHES, loss_of)
+
+    def make_mesh(self, pipeline: int) -> DeviceMesh:
+        return init_device_mesh("cpu", (pipeline, dist.get_world_size() // pipeline), mesh_dim_names=("pp", "dp"))
+
+    def make_part(self, options: dict[str, Any], stage: int, stages: int) -> Gpt:
+        return Gpt(options.get("recomputes", False)).keep_stage(stage, stages)
 
     def run(self, step: int, losses: list[Tensor]) -> None:
         ids = batch_of(step, self.replica, self.replicas)

@@ -124,6 +124,7 @@ export const previewSchema = object({
     ),
     [],
   ),
+  notes: withDefault(array(string), []),
   /** Parsed by preview_records.ts of the feature: an error in them must not hide the other members. */
   records: unknown,
 });

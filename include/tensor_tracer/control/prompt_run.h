@@ -4,16 +4,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/control/rehearsal.h"
 #include "tensor_tracer/data/prompts.h"
 #include "tensor_tracer/trace/file_contents.h"
-#include "tensor_tracer/trace/intervention_hooks.h"
 #include "tensor_tracer/trace/pass.h"
-#include "tensor_tracer/trace/tracer.h"
 
 namespace tt::control {
 
@@ -30,23 +27,12 @@ struct PromptPass {
 /// the model failed, on any rank.
 using PromptForward = std::function<base::Status(const PromptPass& pass)>;
 
-/// What the run of a typed prompt needs. `hooks` may be null: no support for programs. `runtime`:
-/// as of trace::Tracer.
-struct PromptRunParts {
-  PromptForward forward;
-  trace::InterventionHooks* hooks;
-  const comm::ProcessGroup& control;
-  const comm::ProcessGroup& tracer_group;
-  trace::TracerIdentity identity;
-  const trace::PlanContext& context;
-  std::shared_ptr<trace::DeviceRuntime> runtime = nullptr;
-};
-
 /// Answers "prompt.run": runs a text through the model without programs and, if programs are in
 /// force, with them. The run's state does not change. `params`: the text, its tokens, and the plan
 /// as default_prompt_plan() or the viewer wrote it; `contents`: of the files that the plan names.
 /// Returns the answer of rank 0. Collective. Thread: the thread that runs the step.
-base::Result<nlohmann::json> run_prompt(const PromptRunParts& parts, const nlohmann::json& params,
+base::Result<nlohmann::json> run_prompt(const PromptForward& forward, const Rehearsal& rehearsal,
+                                        const nlohmann::json& params,
                                         const trace::FileContents& contents,
                                         std::int64_t steps_done);
 

@@ -137,6 +137,7 @@ struct Program {
 struct Model {
   std::shared_ptr<const points::PlaceTable> places;  // not null
   points::PromptSets prompt_sets = points::PromptSets();
+  std::string no_prompts = {};  // why programs do not act on prompts; empty: they do
 
   int num_layers() const { return places->num_layers(); }
 };

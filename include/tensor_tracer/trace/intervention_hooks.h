@@ -84,9 +84,10 @@ class InterventionHooks {
   /// program names.
   virtual base::Result<FileContents> read_files(const nlohmann::json& params) = 0;
   /// Until end_preview() nothing is counted, kept or reported. `params` and `contents` are the same
-  /// on every rank. `contents`: of the files that the program names. Error: the program is wrong.
-  virtual base::Status begin_preview(const nlohmann::json& params,
-                                     const FileContents& contents) = 0;
+  /// on every rank. `contents`: of the files that the program names. `reported`: preview_writes()
+  /// sums over the forwards of this phase. Error: the program is wrong.
+  virtual base::Status begin_preview(const nlohmann::json& params, const FileContents& contents,
+                                     Phase reported) = 0;
   /// Sets whether the preview's program acts in every forward, in addition to the programs in
   /// force. At first it does not act.
   virtual void turn_preview(bool acts) = 0;
@@ -94,6 +95,9 @@ class InterventionHooks {
   virtual bool preview_writes_gradients() const = 0;
   /// The member "writes" of the preview's answer so far, on every rank. Collective over all ranks.
   virtual nlohmann::json preview_writes() = 0;
+  /// Why the preview's program does not fit the shape of some forward, which ran without it; empty:
+  /// it fits all.
+  virtual std::string preview_misfit() const = 0;
   /// Ends the preview. REQUIRES: begin_preview() succeeded.
   virtual void end_preview() = 0;
 

@@ -34,6 +34,7 @@ struct ForwardScope {
   std::int64_t batch = 0;        // of an evaluation, or the pass of a generation; from 0
   bool recomputes = false;       // layers run again in the backward pass
   int stage = 0;                 // the virtual pipeline stage whose places this pass reaches
+  bool is_copy = false;          // data replica 0 runs the same forward, and counts it
 };
 
 /// Limits of a plan and of its expressions; each limit has a test.

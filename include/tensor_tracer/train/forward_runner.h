@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tensor_tracer/config/train_config.h"
+#include "tensor_tracer/control/preview.h"
 #include "tensor_tracer/control/prompt_run.h"
 #include "tensor_tracer/data/batches.h"
 #include "tensor_tracer/data/prompts.h"
@@ -64,6 +65,10 @@ class ForwardRunner {
   /// Runs one pass over prompts on data replica 0. Returns false if nothing wants the pass; then it
   /// does not run.
   bool run_prompt(const control::PromptPass& pass) const;
+
+  /// Runs the last training batch, the first evaluation batch and the prompts of a preview, without
+  /// dropout. The watch sees the latter two. The gradients are not used.
+  std::vector<control::BatchLoss> run_preview(const control::PreviewPasses& passes);
 
   /// The forward of one micro-batch. mean_loss() runs micro-batches one after another; a pipeline
   /// schedule may have several open.

@@ -10,6 +10,7 @@
 
 #include "tensor_tracer/checkpoint/tensor_store.h"
 #include "tensor_tracer/config/train_config.h"
+#include "tensor_tracer/control/rehearsal.h"
 #include "tensor_tracer/control/run_control.h"
 #include "tensor_tracer/data/batches.h"
 #include "tensor_tracer/data/prompts.h"
@@ -128,6 +129,7 @@ class Trainer {
   void export_step(std::int64_t number, double loss);
   void load();
   control::Saving saving();
+  control::Rehearsal rehearsal() const;
   void save(std::int64_t number);
   void save_last(std::int64_t number);
   void save_models() const;

@@ -20,7 +20,7 @@ from tensor_tracer.attaching.layouts import Layouts
 from tensor_tracer.attaching.learning import Learner, first_tensor
 from tensor_tracer.attaching.parts import Part
 from tensor_tracer.attaching.table import LayerList, Site
-from tensor_tracer.attaching.tokens import find_tokens
+from tensor_tracer.attaching.tokens import find_tokens, given_positions
 
 
 class Passes(Protocol):
@@ -75,6 +75,7 @@ class Chunk:
         self.root, self.stage = part.root, stage
         self.micro_batch = self.evaluated = 0  # forwards of the step; forwards after it without a backward
         self.learned: Learner | None = None  # what the first forward showed; its hooks watch the backward
+        self.positions: dict[str, tuple[int, ...]] = {}  # that the first forward got, as of given_positions()
         self._learner: Learner | None = None  # during that forward
         self._layouts, self._passes, self._tell = layouts, passes, tell
         self._caller, self._is_called = part.stage, part.stage is None
@@ -198,6 +199,7 @@ class Chunk:
             opened.native = self._passes.begin(self, tokens, () if known is None else tuple(known.shape), is_eval)
         elif self.learned is None:
             self._learn(tokens, received if self.stage > 0 else None)
+            self.positions = given_positions(self.root, args, kwargs)
         if is_eval:
             self.evaluated += 1
         else:

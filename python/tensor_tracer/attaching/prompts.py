@@ -56,29 +56,35 @@ class PromptOptions:
 
 
 class PromptModel:
-    """The model as prompts run through it. `problem`: why none may run; None: they may. `vocabulary`: the number of ids
-    that the model knows; 0: not known. Thread: the thread that runs the step."""
+    """The model as prompts run through it. `vocabulary`: the number of ids that the model knows; 0: not known.
+    `filled_to`: the tokens of every pass, if ranks share tensors by their tokens; 0: those of its prompts. Then the
+    model gets positions if the trainer gives them. Thread: the thread that runs the step."""
 
-    def __init__(
-        self, chunk: Chunk, options: PromptOptions, problem: TensorTracerError | None, vocabulary: int
-    ) -> None:
+    def __init__(self, chunk: Chunk, options: PromptOptions, vocabulary: int, filled_to: int) -> None:
         self._chunk, self._options, self._vocabulary = chunk, options, vocabulary
-        self._problem = problem
+        self._filled_to = filled_to
         self.number = next(_numbers)
         _models[self.number] = self
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self, has_stages: bool) -> dict[str, Any]:
         """For the library (src/attach/prompts.h)."""
         one = self._options
-        return {"model": self.number, "interval": one.interval, "texts": list(one.texts), "file": one.file}
+        problem = problem_of(one, has_stages, self._shared_positions())
+        return {
+            "model": self.number, "interval": one.interval, "texts": list(one.texts), "file": one.file,
+            "problem": None if problem is None else _told(problem), "fills_up": self._filled_to > 0,
+        }  # fmt: skip
+
+    def _shared_positions(self) -> str:
+        """The parameter that gets the positions of this rank's tokens alone; empty: there is none."""
+        given = self._chunk.positions.items() if self._filled_to else ()
+        return next((name for name, shape in given if shape[-1:] != (self._filled_to,)), "")
 
     def withdraw(self) -> None:
         _models.pop(self.number, None)
 
     def tokenize(self, text: str) -> list[int]:
         """Raises TensorTracerError, or what the tokenizer raises."""
-        if self._problem is not None:
-            raise self._problem
         ids = _encoded(text, self._options.tokenizer)
         wrong = [one for one in ids if one < 0 or (self._vocabulary and one >= self._vocabulary)]
         if wrong:
@@ -97,6 +103,8 @@ class PromptModel:
                 module.training = False
             with torch.no_grad(), torch.random.fork_rng(devices), self._chunk.autocast():
                 args, kwargs = _arguments(root, tokens)
+                if self._filled_to:
+                    kwargs |= {name: _positions(tokens, len(shape)) for name, shape in self._chunk.positions.items()}
                 self._chunk.run_apart(forward, args, kwargs)
         finally:
             for module, mode in modes:
@@ -104,17 +112,18 @@ class PromptModel:
             _reshard(root)
 
 
-def problem_of(options: PromptOptions, has_stages: bool, shards_sequence: bool) -> TensorTracerError | None:
-    """Why no prompt may run."""
+def problem_of(options: PromptOptions, has_stages: bool, shared_positions: str) -> TensorTracerError | None:
+    """Why no prompt may run. `shared_positions`: a parameter of the model that gets other positions on each rank; empty:
+    none does."""
     if options.tokenizer == "ids":
         message = "attach() got no tokenizer, which turns a text into the ids of the model"
         return TensorTracerError("not_allowed", message, "tokenizer", "call attach(model, tokenizer=...)")
     if has_stages:
         message = "prompts do not run through pipeline stages"
         return TensorTracerError("not_allowed", message, "prompts", "run without pipeline parallelism")
-    if shards_sequence:
-        message = "prompts do not run with sequence parallelism, which divides the tokens of a batch among the ranks"
-        return TensorTracerError("not_allowed", message, "prompts", "run without sequence parallelism")
+    if shared_positions:
+        message = f"the trainer gives `{shared_positions}` of the model the positions of one rank's tokens"
+        return TensorTracerError("not_allowed", message, "prompts", "give the positions of all tokens, or none")
     return None
 
 
@@ -147,10 +156,16 @@ def _arguments(root: nn.Module, tokens: Tensor) -> tuple[tuple[Tensor, ...], dic
     needed = {name for name, one in parameters.items() if one.default is inspect.Parameter.empty}
     kwargs: dict[str, Any] = {"input_ids": tokens}
     if "position_ids" in needed:
-        kwargs["position_ids"] = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
+        kwargs["position_ids"] = _positions(tokens)
     if "attention_mask" in needed:
         kwargs["attention_mask"] = None
     return (), kwargs
+
+
+def _positions(tokens: Tensor, dims: int = 2) -> Tensor:
+    """[rows, tokens], or with one dim [tokens]."""
+    positions = torch.arange(tokens.shape[1], device=tokens.device)
+    return positions.expand_as(tokens) if dims > 1 else positions
 
 
 def _reshard(root: nn.Module) -> None:
@@ -164,7 +179,8 @@ _models: dict[int, PromptModel] = {}
 _numbers = itertools.count(1)
 
 
-def _failure(error: Exception) -> dict[str, str]:
+def _told(error: Exception) -> dict[str, str]:
+    """The error for the library. Only a tokenizer raises others than TensorTracerError."""
     if isinstance(error, TensorTracerError):
         return {"code": error.code, "message": error.message, "where": error.where, "remedy": error.remedy}
     return {
@@ -180,7 +196,7 @@ def register_prompts() -> None:
         try:
             return json.dumps({"tokens": _models[model].tokenize(text)})
         except Exception as error:
-            return json.dumps(_failure(error))
+            return json.dumps(_told(error))
 
     def run_model(forward: Any, tokens: Tensor, model: int) -> str:
         try:

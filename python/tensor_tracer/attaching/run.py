@@ -24,7 +24,7 @@ from tensor_tracer.attaching.names import Names
 from tensor_tracer.attaching.numbers import StageNumbers
 from tensor_tracer.attaching.parts import Part
 from tensor_tracer.attaching.plans import expand
-from tensor_tracer.attaching.prompts import PromptModel, PromptOptions, problem_of, texts_of
+from tensor_tracer.attaching.prompts import PromptModel, PromptOptions, texts_of
 from tensor_tracer.attaching.stages import Table, make_table
 from tensor_tracer.attaching.table import Site
 from tensor_tracer.attaching.updates import UpdateWatch
@@ -418,8 +418,11 @@ class AttachedRun:
         self._head = offer(table.head) if table.head is not None else 0
         stages = {chunk.stage for chunk in self._chunks}
         device = next((str(site.seen.device) for site in table.places if site.stage in stages), "cpu")
-        self._prompts = self._prompt_model(table)
-        description = table.description | {"head": self._head, "device": device, "prompts": self._prompts.settings()}
+        vocabulary = table.description["facts"]["model"]["vocab_size"]
+        filled_to = table.description["step"]["seq_length"] if table.shards_sequence else 0
+        self._prompts = PromptModel(self._chunks[0], self._prompt_options, vocabulary, filled_to)
+        prompts = self._prompts.settings(len(self._chunks) > 1 or len(self._groups.pipeline_ranks) > 1)
+        description = table.description | {"head": self._head, "device": device, "prompts": prompts}
         if self._groups.rank == 0:
             self._tell_texts(description["facts"])
         called(self._native.learn, json.dumps(description), self._agreed_plan(table.places))
@@ -437,12 +440,6 @@ class AttachedRun:
         texts = texts_of(self._prompt_options.tokenizer, facts["model"]["vocab_size"])
         if texts is not None:
             facts["tokenizer"]["texts"] = texts
-
-    def _prompt_model(self, table: Table) -> PromptModel:
-        has_stages = len(self._chunks) > 1 or len(self._groups.pipeline_ranks) > 1
-        problem = problem_of(self._prompt_options, has_stages, table.shards_sequence)
-        vocabulary = table.description["facts"]["model"]["vocab_size"]
-        return PromptModel(self._chunks[0], self._prompt_options, problem, vocabulary)
 
     def _agreed_plan(self, places: list[Site]) -> str:
         """A wrong plan of rank 0 is the error of every rank. Collective over all ranks."""

@@ -1,7 +1,8 @@
-"""Finds the token ids among the arguments of a model."""
+"""Finds token ids and positions among the arguments of a model."""
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -19,6 +20,14 @@ def find_tokens(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
         if isinstance(value, Tensor) and value.dim() == 2 and value.dtype in (torch.int64, torch.int32):
             return value.detach().to(torch.int64)
     return None
+
+
+def given_positions(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The shapes of the positions that the model's forward gets, by the names of its parameters."""
+    given = dict(zip(inspect.signature(model.forward).parameters, args, strict=False)) | kwargs
+    return {
+        name: tuple(value.shape) for name, value in given.items() if "position" in name and isinstance(value, Tensor)
+    }
 
 
 def text_size(model: nn.Module) -> int:

@@ -120,10 +120,10 @@ TEST(Programs, ARankWithoutFilesTakesTheirContentsWithTheProgram) {
   const auto engine = make_engine(made_up_context(4, group, at::kFloat), group, group);
   trace::InterventionHooks& other = *engine;
   const json asked = {{"program", text}};
-  EXPECT_FALSE(other.begin_preview(asked, {}).ok());
+  EXPECT_FALSE(other.begin_preview(asked, {}, trace::Phase::kTrain).ok());
   const auto contents = first.engine().read_files(asked);
   ASSERT_TRUE(contents.ok());
-  EXPECT_TRUE(other.begin_preview(asked, contents.value()).ok());
+  EXPECT_TRUE(other.begin_preview(asked, contents.value(), trace::Phase::kTrain).ok());
   other.end_preview();
   first.apply("patch", text);
   EXPECT_TRUE(other.prepare(first.engine().take_changes(7)).ok());
@@ -145,7 +145,7 @@ TEST(Programs, AFileIsReadOnceForAllLayersAndShapes) {
 void expect_compiled_once(Controlled& run, const json& program) {
   const std::int64_t before = run.num_compiled();
   ASSERT_TRUE(run.check(program).ok());
-  ASSERT_TRUE(run.engine().begin_preview({{"program", program}}, {}).ok());
+  ASSERT_TRUE(run.engine().begin_preview({{"program", program}}, {}, trace::Phase::kTrain).ok());
   run.engine().end_preview();
   run.apply("p", program);
   run.at_boundary(true);
@@ -321,7 +321,8 @@ TEST(Programs, InForceReadInAPreviewWhatTheRunSavedAndLeaveNothingBehind) {
     return out[0][0][0].item<double>();
   };
   pass(2);
-  ASSERT_TRUE(run.engine().begin_preview({{"program", "layers[3].output *= 2"}}, {}).ok());
+  const json program = {{"program", "layers[3].output *= 2"}};
+  ASSERT_TRUE(run.engine().begin_preview(program, {}, trace::Phase::kTrain).ok());
   EXPECT_EQ(pass(5), 2);
   run.engine().turn_preview(true);
   EXPECT_EQ(pass(7), 2);
@@ -329,6 +330,60 @@ TEST(Programs, InForceReadInAPreviewWhatTheRunSavedAndLeaveNothingBehind) {
   EXPECT_EQ(pass(9), 2);
   EXPECT_EQ(counts_of(run)["forwards"], 2);
   EXPECT_EQ(run.engine().take_saved().size(), 2U);
+}
+
+TEST(Programs, OfACopyOfAForwardNothingIsCountedOrSent) {
+  Controlled run;
+  run.apply("p", "layers[1].output *= 2\nsave(layers[1].output.mean(), \"m\")");
+  run.at_boundary(true);
+  for (const bool is_copy : {false, true}) {
+    const auto pass =
+        run.engine().begin({.step = 8, .is_copy = is_copy}, at::zeros({4, 5}, at::kLong));
+    const at::Tensor out = pass->at_point(hidden_states(1), at::ones({4, 5, 64}));
+    pass->end();
+    EXPECT_TRUE(at::equal(out, at::full({4, 5, 64}, 2.0F)));
+  }
+  const json counts = counts_of(run);
+  EXPECT_EQ(counts["forwards"], 1);
+  EXPECT_EQ(counts["positions"], 20);
+  EXPECT_EQ(run.engine().take_saved().size(), 1U);
+}
+
+TEST(Programs, InAPreviewReportTheForwardsOfOnePhase) {
+  for (const trace::Phase reported : {trace::Phase::kTrain, trace::Phase::kEval}) {
+    Controlled run;
+    const json program = {{"program", "layers[1].output[:, 2] *= 3"}};
+    ASSERT_TRUE(run.engine().begin_preview(program, {}, reported).ok());
+    run.engine().turn_preview(true);
+    for (const trace::Phase phase : {trace::Phase::kTrain, trace::Phase::kEval}) {
+      const std::int64_t rows = phase == trace::Phase::kTrain ? 4 : 1;
+      const trace::ForwardScope scope{.step = 8, .phase = phase};
+      const auto pass = run.engine().begin(scope, at::zeros({rows, 5}, at::kLong));
+      pass->at_point(hidden_states(1), at::ones({rows, 5, 64}));
+      pass->end();
+    }
+    const std::int64_t rows = reported == trace::Phase::kTrain ? 4 : 1;
+    const json writes = run.engine().preview_writes();
+    EXPECT_EQ(writes[0]["positions"], rows);
+    EXPECT_EQ(writes[0]["norm_before"], std::sqrt(rows * 5 * 64));
+    EXPECT_EQ(writes[0]["norm_change"], std::sqrt(rows * 64 * 4));
+    EXPECT_EQ(run.engine().preview_misfit(), "");
+    EXPECT_EQ(run.engine().begin({.step = 8}, at::zeros({1, 2}, at::kLong)), nullptr);
+    EXPECT_NE(run.engine().preview_misfit(), "") << "two tokens have no position 2";
+    run.engine().end_preview();
+  }
+}
+
+TEST(Programs, MayNotNamePromptsWhereTheyDoNotAct) {
+  const comm::ProcessGroup group;
+  Context context = made_up_context(4, group, at::kFloat);
+  context.model.no_prompts = "the reason";
+  const auto check = [&context](const std::string& when) {
+    const auto checked = check_program("when(" + when + ")\nlayers[1].output *= 2", context);
+    return checked.ok() ? "" : checked.error().message;
+  };
+  EXPECT_THAT(check("prompts=\"*\""), HasSubstr("the reason"));
+  EXPECT_EQ(check("phase=\"all\""), "");
 }
 
 TEST(Programs, InForceActOnATypedPromptAtAnyTimeAndCountNothing) {

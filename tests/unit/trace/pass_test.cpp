@@ -128,6 +128,27 @@ TEST(Pass, ThatIsDroppedLeavesNothingToTheNextOne) {
   }
 }
 
+TEST(Pass, OfAPromptThatIsFilledUpHasThePromptAlone) {
+  Collector collector;
+  const PlanContext about = context(1, 8);  // "probes" has 5 tokens
+  Tracer tracer(about, {}, comm::ProcessGroup(), &collector);
+  const json whole = {
+      {"prompts", "probes"}, {"rows", 0}, {"compressor", {{"kind", "none"}}}, {"dtype", "f32"}};
+  json states = whole, scores = whole;
+  states["point"] = "HiddenStates";
+  scores["point"] = "RawAttentionScore";
+  tracer.set_plan(plan_of({{"entries", {states, scores}}}, about));
+  const at::Tensor hidden = at::rand({4, 7, 64}), attention = at::rand({4, 8, 7, 7});
+  Pass pass = tracer.begin({.phase = Phase::kEval, .prompt_set = 1});
+  pass.capture(key_of("HiddenStates", 1), hidden);
+  pass.capture(key_of("RawAttentionScore", 1), attention);
+  pass.end_forward();
+  pass.finish();
+  ASSERT_EQ(collector.all.size(), 2U);
+  EXPECT_TRUE(at::equal(collector.all[0].values, hidden.narrow(1, 0, 5)));
+  EXPECT_TRUE(at::equal(collector.all[1].values, attention.narrow(2, 0, 5).narrow(3, 0, 5)));
+}
+
 TEST(Pass, WithoutRecomputationCapturesNothingAfterItsForward) {
   Collector collector;
   const PlanContext about = context(1, 8);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tensor_tracer/trace/intervention_hooks.h"
@@ -79,12 +80,14 @@ class FaultyHooks : public trace::InterventionHooks {
   base::Result<trace::FileContents> read_files(const nlohmann::json&) override {
     return trace::FileContents{};
   }
-  base::Status begin_preview(const nlohmann::json&, const trace::FileContents&) override {
+  base::Status begin_preview(const nlohmann::json&, const trace::FileContents&,
+                             trace::Phase) override {
     return {};
   }
   void turn_preview(bool) override {}
   bool preview_writes_gradients() const override { return false; }
   nlohmann::json preview_writes() override { return {}; }
+  std::string preview_misfit() const override { return ""; }
   void end_preview() override {}
   bool begin_prompt() override { return false; }
   nlohmann::json end_prompt() override { return {}; }

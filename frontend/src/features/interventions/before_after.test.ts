@@ -81,6 +81,24 @@ test('token ids and positions go with the columns; without them columns are coun
   expect([...without.positions]).toEqual([0, 1]);
 });
 
+test('a prompt is shown if the run has no batches, with its own tokens', () => {
+  const prompt = (numbers: readonly number[]): TensorRecord =>
+    makeRecord({ layer: 1, promptSet: 2, phase: 1 }, Float32Array.from(numbers));
+  const tokens = makeRecord(
+    { point: 8, layer: 0, promptSet: 2, shape: [2, 1, 2], compressor: 0, features: 0 },
+    Int32Array.from([65, 66, 0, 1]),
+  );
+  const [off, on] = [
+    [tokens, prompt([1, 2, 3, 4])],
+    [tokens, prompt([2, 2, 3, 4])],
+  ];
+  const maps = mapsOf(off, on);
+  expect([maps.promptSet, [...(maps.tokens ?? [])], maps.unchanged]).toEqual([2, [65, 66], false]);
+  expect([...maps.reach.difference.values]).toEqual([Math.sqrt(1 / 2), 0]);
+  const withBatch = mapsOf([...off, ...kOff], [...on, ...kOff]);
+  expect([withBatch.promptSet, withBatch.tokens, withBatch.unchanged]).toEqual([0, null, true]);
+});
+
 test('the first row is shown of records with more', () => {
   const rows = makeRecord({ shape: [2, 1, 2], step: 12 }, Float32Array.from([1, 2, 9, 9]));
   const maps = mapsOf([rows], [rows]);

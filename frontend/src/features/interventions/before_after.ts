@@ -12,9 +12,11 @@ export interface Sides {
   readonly difference: MapData;
 }
 
-/** One row of a batch at one point, in every layer, without and with a program. */
+/** One text at one point, in every layer, without and with a program. */
 export interface BeforeAfter {
   readonly step: number;
+  /** The set of the text, its first prompt; 0: the first row of the evaluation batch. */
+  readonly promptSet: number;
   readonly point: number;
   readonly query: { readonly direction: number };
   /** All layers from the first to the last. A layer that one side lacks has no numbers. */
@@ -41,8 +43,15 @@ interface Layer {
   readonly on: TensorRecord;
 }
 
-/** The maps of two lists of records, or the reason why they cannot be compared. */
-export function beforeAfterOf(off: Records, on: Records): BeforeAfterRead {
+/**
+ * The maps of two lists of records, or the reason why they cannot be compared. A run without batches of its own
+ * has the maps of a prompt.
+ */
+export function beforeAfterOf(allOff: Records, allOn: Records): BeforeAfterRead {
+  const promptSet = Math.min(...allOff.filter(isOfLayers).map(({ header }) => header.promptSet));
+  const [off, on] = [allOff, allOn].map((records) =>
+    records.filter(({ header }) => header.promptSet === promptSet),
+  );
   const layers = layersOfBoth(off, on);
   if (layers.length === 0) return refused('there are no records of a layer on both sides');
   const reason = obstacle(layers);
@@ -55,7 +64,8 @@ export function beforeAfterOf(off: Records, on: Records): BeforeAfterRead {
   const tileMaps = names.map((layer) => maps.get(layer) ?? null);
   return {
     maps: {
-      ...{ step: header.step, point: header.point, query: { direction: header.direction } },
+      ...{ step: header.step, promptSet, point: header.point },
+      query: { direction: header.direction },
       ...{ layers: names, tiles, tileMaps },
       reach: reachOf(tileMaps, cols),
       ...tokensOf(off, cols),
@@ -154,9 +164,7 @@ function rootMeanSquares({ values, rows, cols }: MapData): Floats {
 }
 
 function tokensOf(records: Records, cols: number): Pick<BeforeAfter, 'tokens' | 'positions'> {
-  const record = records.find(
-    ({ header }) => header.point === kInputTokensFlag && header.promptSet === 0,
-  );
+  const record = records.find(({ header }) => header.point === kInputTokensFlag);
   const [planes, rows, length] = record?.header.shape ?? [];
   const values = record === undefined ? undefined : toIntegers(record);
   if (values === undefined || planes !== 2 || length < cols) {

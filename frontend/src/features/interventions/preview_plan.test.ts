@@ -70,7 +70,22 @@ test('a small vocabulary travels whole: of the batch, and of every prompt', () =
     ...whole({ phases: ['eval'], rows: 1 }),
     ...whole({ prompts: 'set0', rows: 0 }),
     ...whole({ prompts: 'set1', rows: 0 }),
+    {
+      ...{ point: 'HiddenStates', prompts: 'set0', rows: 1, dtype: 'f32' },
+      compressor: { kind: 'tile', tiles: 24, method: 'mean' },
+    },
   ]);
+});
+
+test('the map of a prompt: of the first one alone, with fewer tiles and tokens if it is long', () => {
+  const mapOf = (layers: number, texts: readonly string[]): Entries[number] | undefined =>
+    previewPlan(withLogits(layers, 4096, 256, [texts]))?.entries.at(-1);
+  expect(mapOf(4, ['def f(', 'a longer one'])).toMatchObject({ prompts: 'set0', tokens: [0, 6] });
+  const long = mapOf(80, ['x'.repeat(1000), 'a']);
+  expect(long?.compressor?.tiles).toBe(8);
+  const [, end] = long?.tokens ?? [0, 0];
+  expect(end).toBeGreaterThan(20);
+  expect(bytesOf(80, end, 8)).toBeLessThan(60_001);
 });
 
 test('of a large vocabulary the k best travel, as many as have room', () => {

@@ -14,6 +14,8 @@ const kFewestTiles = 8;
 /** The bytes of one side without headers. With headers, a preview sends at most 1 MiB of each side. */
 const kMaxBytes = 960_000;
 const kMapBytes = 560_000;
+/** Of the map of a prompt. */
+const kPromptMapBytes = 60_000;
 /** Predictions of a token: fewer show too little, and `topk` accepts at most `kMaxBest`. */
 const kFewestBest = 10;
 const kMaxBest = 256;
@@ -29,15 +31,24 @@ type Of = Pick<PlanEntry, 'phases' | 'prompts' | 'rows'>;
 
 const kBatch: Of = { phases: ['eval'], rows: 1 };
 
-/** The plan of a preview for the evaluation batch and the prompts; null if the run has no HiddenStates. */
+/**
+ * The plan of a preview for the evaluation batch and the prompts; null if the run has no HiddenStates. A run
+ * without batches of its own has the map of the first prompt.
+ */
 export function previewPlan(run: Run | null): { readonly entries: readonly PlanEntry[] } | null {
   const states = run?.points.find(({ name }) => name === kPoint);
   if (run === null || states === undefined) return null;
   const sequence = Math.max(1, run.model.seq_length);
-  const maps = mapEntry(sequence, states);
+  const maps = mapEntry(kBatch, { own: sequence, all: sequence }, kMapBytes, states);
+  const ofPrompt = activePrompts(run)
+    .slice(0, 1)
+    .map(({ name, tokens: ids = [] }) => {
+      const lengths = { own: longestOf(ids.slice(0, 1)), all: longestOf(ids) };
+      return mapEntry({ prompts: name, rows: 1 }, lengths, kPromptMapBytes, states);
+    });
   const logits = run.points.find(({ name }) => name === kLogitsPoint);
   // Prompts get their bytes first: they are short, so that the whole vocabulary may fit.
-  const room = kMaxBytes - maps.bytes;
+  const room = [maps, ...ofPrompt].reduce((left, { bytes }) => left - bytes, kMaxBytes);
   const sets = logits === undefined ? [] : promptsWithin(run, room / 2);
   const ofSets = sets.reduce((sum, { tokens }) => sum + tokens, 0);
   const wayOfSets = logits === undefined ? null : wayOf(ofSets, room / 2, logits);
@@ -55,29 +66,37 @@ export function previewPlan(run: Run | null): { readonly entries: readonly PlanE
       ...{ point: kLogitsPoint, ...of, ...part, compressor },
     })),
   ]);
-  return { entries: [maps.entry, ...entries] };
+  return { entries: [maps.entry, ...entries, ...ofPrompt.map(({ entry }) => entry)] };
+}
+
+/** The tokens of the longest text. */
+function longestOf(tokens: readonly (readonly number[])[]): number {
+  return Math.max(1, ...tokens.map(({ length }) => length));
 }
 
 function firstTokens(length: number, of: number): Partial<PlanEntry> {
   return length < of ? { tokens: [0, length] } : {};
 }
 
+/** The map of a text of `own` tokens, in a pass of `all`, in at most `room` bytes. */
 function mapEntry(
-  sequence: number,
+  of: Of,
+  { own, all }: { readonly own: number; readonly all: number },
+  room: number,
   point: PointFacts,
 ): { readonly entry: PlanEntry; readonly bytes: number } {
   const layers = point.last_layer - point.first_layer + 1;
-  const cells = Math.floor(kMapBytes / (kNumberBytes * layers));
+  const cells = Math.floor(room / (kNumberBytes * layers));
   const most = Math.min(kMaxTiles, point.features);
   const fewest = Math.min(kFewestTiles, point.features);
-  const tiles = Math.min(most, Math.max(fewest, Math.floor(cells / sequence)));
-  const length = Math.min(sequence, Math.floor(cells / tiles));
+  const tiles = Math.min(most, Math.max(fewest, Math.floor(cells / own)));
+  const length = Math.min(own, Math.floor(cells / tiles));
   const entry: PlanEntry = {
-    ...{ point: kPoint, ...kBatch, ...firstTokens(length, sequence) },
+    ...{ point: kPoint, ...of, ...firstTokens(length, all) },
     compressor: { kind: 'tile', tiles, method: 'mean' },
     dtype: 'f32',
   };
-  const numbers = layers * tiles * length + kTokenNumbers * sequence;
+  const numbers = layers * tiles * length + kTokenNumbers * all;
   return { entry, bytes: kNumberBytes * numbers };
 }
 
@@ -86,7 +105,7 @@ function promptsWithin(run: Run, room: number): readonly { name: string; tokens:
   let total = 0;
   const sets = [];
   for (const { name, tokens: ids = [] } of activePrompts(run)) {
-    const tokens = ids.length * Math.max(0, ...ids.map(({ length }) => length));
+    const tokens = ids.length * longestOf(ids);
     if (tokens === 0 || (total + tokens) * bytesOf(kFewestBest) > room) continue;
     total += tokens;
     sets.push({ name, tokens });
