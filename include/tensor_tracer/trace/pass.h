@@ -26,6 +26,8 @@ struct DerivedGradient {
 /// The tokens of a pass; see Pass::set_text.
 struct PassText {
   at::Tensor tokens, targets;  // undefined: unknown
+  /// bool, as ProgramTokens::response: the token is part of a response.
+  at::Tensor response = {};
 };
 
 /// The part of a pass that entries need: the first rows of the batch, and tokens [first, end).
