@@ -300,10 +300,11 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
     const at::Tensor positions =
         context.intervene(places_[kPositionEmbedding], position_embeddings_->as(dtype_));
     // The gradient of a position is a sum over documents, which at::embedding rounds at each term.
-    x_BTH = x_BTH + (context.positions().defined()
-                         ? at::embedding(positions.to(at::toOpMathType(dtype_)), context.positions())
-                               .to(dtype_)
-                         : positions.narrow(0, 0, tokens_BT.size(1)));
+    x_BTH =
+        x_BTH +
+        (context.positions().defined()
+             ? at::embedding(positions.to(at::toOpMathType(dtype_)), context.positions()).to(dtype_)
+             : positions.narrow(0, 0, tokens_BT.size(1)));
   }
   x_BTH = context.point(places_[kEmbedding], x_BTH);
   head_.show_lens(places_[kEmbeddingLens], x_BTH, context);
