@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -43,9 +44,9 @@ base::Status take_vector_file(const std::string& file, std::string& vectors) {
   if (!fs::exists(file, error))
     return base::invalid_argument("--steering-config", "there is no file \"" + file + "\"",
                                   "correct steering_vector_path");
-  return base::invalid_argument(
-      "--steering-config", "\"" + file + "\" is not in --tensor-tracer-vectors " + vectors,
-      "put the file there, or leave --tensor-tracer-vectors out");
+  return base::invalid_argument("--steering-config",
+                                "\"" + file + "\" is not in --tensor-tracer-vectors " + vectors,
+                                "put the file there, or leave --tensor-tracer-vectors out");
 }
 
 std::vector<std::string>& list_of(SteeringConfig& steering, SteeringKind kind) {
@@ -56,11 +57,10 @@ std::vector<std::string>& list_of(SteeringConfig& steering, SteeringKind kind) {
 base::Status check_layers(const Steering& steering, int num_layers) {
   const auto layers = base::parse_numbers(steering.layers).value();
   if (*layers.rbegin() <= num_layers) return {};
-  return base::invalid_argument(
-      flag_of(steering),
-      fmt::format("layer {} of \"{}\": the model has the layers 1 to {}", *layers.rbegin(),
-                  steering.vector, num_layers),
-      "give one of these");
+  return base::invalid_argument(flag_of(steering),
+                                fmt::format("layer {} of \"{}\": the model has the layers 1 to {}",
+                                            *layers.rbegin(), steering.vector, num_layers),
+                                "give one of these");
 }
 
 base::Status check_vector(const Steering& steering, const intervene::Context& context) {
@@ -77,7 +77,8 @@ base::Status check_vector(const Steering& steering, const intervene::Context& co
   const trace::DirectionVector& found = *vector.value();
   for (const std::uint16_t layer : base::parse_numbers(steering.layers).value()) {
     const float* const row = found.row(layer);
-    if (std::any_of(row, row + found.hidden_size, [](float x) { return x != 0.0F; })) continue;
+    if (std::any_of(row, row + found.hidden_size, [](float x) { return std::abs(x) > 0; }))
+      continue;
     return base::invalid_argument(flag_of(steering),
                                   fmt::format("row {} of \"{}\" is zero", layer, steering.vector),
                                   "give other layers");

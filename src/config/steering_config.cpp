@@ -42,8 +42,8 @@ bool read_range(std::string_view text, Steering& steering) {
   const std::string_view low = text.substr(0, colon), high = text.substr(colon + 1);
   steering.low = finite_number(low);
   steering.high = finite_number(high);
-  const bool are_numbers = steering.low.has_value() == !low.empty() &&
-                           steering.high.has_value() == !high.empty();
+  const bool are_numbers =
+      steering.low.has_value() == !low.empty() && steering.high.has_value() == !high.empty();
   return are_numbers && (steering.low || steering.high) &&
          (!steering.low || !steering.high || *steering.low <= *steering.high);
 }
@@ -103,10 +103,12 @@ base::Result<PublishedSteering> read_published(const json& form, const std::stri
   if (auto status = check_members(form, where); !status) return status.error();
   const std::string layers = layers_of(form.value("layers", json()));
   if (layers.empty())
-    return base::invalid_argument(where, "layers is not a list of layers", "give one, such as [20]");
+    return base::invalid_argument(where, "layers is not a list of layers",
+                                  "give one, such as [20]");
   PublishedSteering published{.vector_path = form.at("steering_vector_path")};
   const json type = form.value("type", json("steer"));
-  const auto kind = std::ranges::find(kSteeringKinds, type, [](SteeringKind one) { return json(name_of(one)); });
+  const auto kind =
+      std::ranges::find(kSteeringKinds, type, [](SteeringKind one) { return json(name_of(one)); });
   if (kind == kSteeringKinds.end())
     return base::invalid_argument(where, "type is " + type.dump(), "give steer, ablate or cap");
   published.kind = *kind;
@@ -183,8 +185,8 @@ base::Result<std::optional<PublishedSteering>> parse_steering_config(const std::
     return base::invalid_argument(where, "is not a JSON object", "see docs/vectors.md");
   const bool is_off = whole.value("enable_steering_during_training", json()) == json(false);
   if (is_off) return std::optional<PublishedSteering>();
-  auto read = read_published(whole.contains("steering_config") ? whole["steering_config"] : whole,
-                             where);
+  auto read =
+      read_published(whole.contains("steering_config") ? whole["steering_config"] : whole, where);
   if (!read) return read.error();
   return std::optional(std::move(read).value());
 }

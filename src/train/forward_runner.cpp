@@ -33,8 +33,14 @@ OpenForward ForwardRunner::open(const trace::ForwardScope& scope, const trace::P
   OpenForward forward;
   if (tracer != nullptr) forward.pass = tracer->begin(scope);
   forward.pass.set_text(text);
-  if (hooks != nullptr)
-    forward.interventions = hooks->begin(scope, {text.tokens, {}, text.response});
+  const bool is_response = scope.phase == trace::Phase::kGeneration;
+  if (hooks == nullptr || (is_response && !forward.pass.armed())) return forward;
+  trace::ForwardScope acting = scope;
+  if (is_response) {  // the generation has counted the programs
+    acting.batch = 1;
+    acting.is_copy = true;
+  }
+  forward.interventions = hooks->begin(acting, {text.tokens, {}, text.response});
   return forward;
 }
 
