@@ -27,15 +27,15 @@ Window window_of(MeanOver over, std::span<const bool> row) {
 at::Tensor token_means(MeanOver over, const at::Tensor& local, const PassText& text) {
   if (local.is_meta()) return local.narrow(1, 0, 1);
   const at::Tensor& mask = over == MeanOver::kResponse ? text.response : text.prompt;
-  if (!mask.defined()) throw std::runtime_error("this run does not know which tokens mean_over names");
+  if (!mask.defined())
+    throw std::runtime_error("this run does not know which tokens mean_over names");
   const at::NoGradGuard no_grad;
   const at::Tensor rows = mask.cpu().contiguous();
   const auto type = local.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   std::vector<at::Tensor> means;
   for (std::int64_t row = 0; row < local.size(0); ++row) {
     const auto size = static_cast<std::size_t>(rows.size(1));
-    const Window tokens =
-        window_of(over, {rows.const_data_ptr<bool>() + row * rows.size(1), size});
+    const Window tokens = window_of(over, {rows.const_data_ptr<bool>() + row * rows.size(1), size});
     if (tokens.size() == 0) {
       means.push_back(at::full({1, local.size(2)}, std::numeric_limits<double>::quiet_NaN(),
                                local.options().dtype(type)));
