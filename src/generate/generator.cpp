@@ -56,11 +56,11 @@ struct Generator::Batch {
   // bool [B, T]: the tokens of this pass at which programs may write. Padding, and rows that are
   // done already, are not among them.
   at::Tensor writable(std::int64_t num_tokens) const {
-    if (cache.is_step()) {
-      const auto options = at::device(at::kCPU).dtype(at::kByte);
-      return at::tensor(is_done, options).eq(0).unsqueeze(1);
-    }
-    return at::arange(num_tokens, at::device(at::kCPU).dtype(at::kLong)).lt(lengths_B.unsqueeze(1));
+    const at::Tensor is_open_B1 =
+        at::tensor(is_done, at::device(at::kCPU).dtype(at::kByte)).eq(0).unsqueeze(1);
+    if (cache.is_step()) return is_open_B1;
+    const at::Tensor column_T = at::arange(num_tokens, at::device(at::kCPU).dtype(at::kLong));
+    return column_T.lt(lengths_B.unsqueeze(1)).logical_and(is_open_B1);
   }
 };
 

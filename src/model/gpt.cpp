@@ -280,7 +280,8 @@ void Gpt::declare_updates(points::PlaceTableBuilder& places) const {
     place.parameters.push_back(parameter.name);
     numbers += static_cast<double>(c10::multiply_integers(parameter.full_shape));
   }
-  place.flops_per_token = 10.0 * numbers / static_cast<double>(place.parameters.size());
+  if (!place.parameters.empty())
+    place.flops_per_token = 10.0 * numbers / static_cast<double>(place.parameters.size());
   places.add(nn::only_traced(std::move(place)));
 }
 
