@@ -42,7 +42,7 @@ at::Tensor token_means(MeanOver over, const at::Tensor& local, const PassText& t
       continue;
     }
     const at::Tensor numbers = local[row].narrow(0, tokens.first, tokens.size());
-    means.push_back(numbers.mean(0, /*keepdim=*/true, at::kDouble).to(type));
+    means.push_back(numbers.mean(-2, /*keepdim=*/true, at::kDouble).to(type));
   }
   return at::stack(means);
 }
