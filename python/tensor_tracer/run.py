@@ -77,6 +77,7 @@ class Run(PromptRequests):
         self._applied: deque[dict[str, Any]] = deque(maxlen=_MAX_STEPS)
         self._saved: deque[dict[str, Any]] = deque(maxlen=_MAX_SAVED)
         self._responses: deque[dict[str, Any]] = deque(maxlen=_MAX_SAVED)
+        self._projections: deque[dict[str, Any]] = deque(maxlen=_MAX_SAVED)
         self._alarm_changes: deque[dict[str, Any]] = deque(maxlen=_MAX_SAVED)
         self._messages: deque[bytes] = deque()
         self._records: deque[Record] = deque()
@@ -166,6 +167,17 @@ class Run(PromptRequests):
     def responses(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
         """The `response` notifications as they arrive: the model's responses to the monitored prompts."""
         return iter(lambda: self._next_data(self._responses, timeout), None)
+
+    def projections(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
+        """The `projections` notifications as they arrive: means over monitored prompts, and their baselines."""
+        return iter(lambda: self._next_data(self._projections, timeout), None)
+
+    def waiting_projections(self) -> list[dict[str, Any]]:
+        """Those that have arrived and that no loop has taken. Waits for nothing, and drops no records."""
+        with self._changed:
+            waiting = list(self._projections)
+            self._projections.clear()
+        return waiting
 
     def viewers(self) -> list[dict[str, Any]]:
         """The connected viewers with this client, in the order in which they connected."""
@@ -559,6 +571,8 @@ class Run(PromptRequests):
             self._wait_in(self._saved, params)
         elif event == "response":
             self._wait_in(self._responses, params)
+        elif event == "projections":
+            self._wait_in(self._projections, params)
         elif event == "alarm":
             self._wait_in(self._alarm_changes, params)
         elif event == "step":
