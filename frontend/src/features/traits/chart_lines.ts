@@ -5,7 +5,7 @@ import { curveOfRecords } from '../../ui/alarms/alarm_draft';
 import type { LineStyle } from '../../ui/charts/line_style';
 import type { TraitsFrame } from './frame';
 import { isOn, limitsOf, setAt } from './limits';
-import { axisOf, baselineOf, lineOf, type Over, type Trait, traitMap, valuesAt } from './trait_series';
+import { axisOf, firstOf, lineOf, type Over, type Trait, traitMap, valuesAt } from './trait_series';
 
 type ChartFrame = Pick<TraitsFrame, 'layers' | 'layer' | 'overSteps' | 'query'>;
 
@@ -107,7 +107,7 @@ function alarmsOn(
   const curve = curveOfRecords({ vector: name, over }, frame, sets);
   if (curve === undefined) return [];
   const row = frame.layers.indexOf(frame.layer);
-  const base = isDifference ? (baselineOf(frame, index, row, over) ?? 0) : 0;
+  const base = isDifference ? (firstOf(frame, index, row, over) ?? 0) : 0;
   const { steps } = frame.overSteps;
   const values = lineOf(traitMap(frame, index, over, false), row);
   return alarms

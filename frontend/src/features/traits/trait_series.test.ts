@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { axisOf, baselineOf, lineOf, traitMap, traitsOf, valuesAt } from './trait_series';
+import { axisOf, firstOf, lineOf, traitMap, traitsOf, valuesAt } from './trait_series';
 
 /** Two layers at three steps, on two vectors; layer 1 has no record at the first step. */
 const kFrame = {
@@ -23,8 +23,8 @@ test('a map of layers by steps, on one vector', () => {
 });
 
 test('the difference is to the first step of each layer', () => {
-  expect(baselineOf(kFrame, 0, 0, 'mean')).toBe(2);
-  expect(baselineOf(kFrame, 0, 1, 'last')).toBe(2);
+  expect(firstOf(kFrame, 0, 0, 'mean')).toBe(2);
+  expect(firstOf(kFrame, 0, 1, 'last')).toBe(2);
   const map = traitMap(kFrame, 0, 'mean', true);
   expect([lineOf(map, 0), lineOf(map, 1)]).toEqual([
     [null, 0, 3],
@@ -32,10 +32,10 @@ test('the difference is to the first step of each layer', () => {
   ]);
 });
 
-test('a layer without any record has no baseline', () => {
+test('a layer without any record has no first number', () => {
   const overSteps = { ...kFrame.overSteps, absent: Uint8Array.of(1, 1, 1, 0, 0, 0) };
   const frame = { ...kFrame, overSteps };
-  expect(baselineOf(frame, 0, 0, 'mean')).toBeNull();
+  expect(firstOf(frame, 0, 0, 'mean')).toBeNull();
   expect(lineOf(traitMap(frame, 0, 'mean', true), 0)).toEqual([null, null, null]);
 });
 

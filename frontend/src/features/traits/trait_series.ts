@@ -34,7 +34,7 @@ function cellsOf({ overSteps }: TraitsOverSteps, vector: number, over: Over): Fl
 }
 
 /** The number of a layer at its first step; null if the layer has no record. */
-export function baselineOf(
+export function firstOf(
   frame: TraitsOverSteps,
   vector: number,
   row: number,
@@ -56,7 +56,7 @@ export function traitMap(
   const [rows, cols] = [frame.layers.length, steps.length];
   const values = Float32Array.from(cellsOf(frame, vector, over));
   for (let row = 0; row < rows && isDifference; row++) {
-    const base = baselineOf(frame, vector, row, over) ?? 0;
+    const base = firstOf(frame, vector, row, over) ?? 0;
     for (let at = row * cols; at < (row + 1) * cols; at++) values[at] -= base;
   }
   const present = new Uint8Array(rows).fill(1);
