@@ -38,7 +38,9 @@ test('many texts: only those on the screen are elements', kSmoke, async ({ page,
   await expect(table).toHaveAttribute('aria-rowcount', String(kMany + 1));
   const rows = table.locator('tbody tr:not(.space)');
   expect(await rows.count()).toBeLessThan(100);
-  await expect(rows.first()).toHaveText(/^1\s+−1\.000\s+100\u202f000\s+Question 1\?\s+Answer 1$/);
+  await expect(rows.first().getByRole('gridcell')).toHaveText([
+    ...['1', '−1.000', '100\u202f000', 'Question 1? Answer 1'],
+  ]);
   await table.focus();
   await page.keyboard.press('End');
   await expect(rows.last()).toHaveText(/Answer 100000$/);
@@ -68,7 +70,7 @@ test('the table is sorted and filtered, also by keyboard', async ({ page, record
   await expect(page.getByTestId('ranked-facts')).toHaveText('11 of 31 texts');
   await expect(rows).toHaveCount(11);
   await page.getByTestId('ranked-filter').fill('thou art');
-  await expect(rows).toHaveText(/–\s+no score\s+31\s+Thou ART/);
+  await expect(rows.getByRole('gridcell')).toHaveText(['–', 'no score', '31', 'Thou ART']);
   await rows.first().click();
   await expect(page.getByTestId('ranked-text')).toContainText('no token that counts');
   await page.getByTestId('ranked-filter').fill('nowhere');
