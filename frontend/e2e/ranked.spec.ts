@@ -95,9 +95,19 @@ test('differences have both projections, and the histogram counts the shown text
   await expect(page.getByTestId('bin')).toContainText(': 1');
 });
 
-test('a wrong file is named with its line; the next file replaces it', async ({ page, recorded }) => {
+test('a wrong file is named with its line; the next file replaces it', async ({
+  page,
+  recorded,
+}) => {
   await openView(page, recorded.at('tab=traits&traits=data'));
-  await openFile(page, [{ text: 'a', projection: 1, rank: 1 }, { text: 'b', rank: 2 }], 'bad.jsonl');
+  await openFile(
+    page,
+    [
+      { text: 'a', projection: 1, rank: 1 },
+      { text: 'b', rank: 2 },
+    ],
+    'bad.jsonl',
+  );
   await expect(page.getByTestId('ranked-error')).toHaveText(
     'line 2 of "bad.jsonl" is wrong: projection: expected a number. Open a file that tensor-tracer vector score wrote.',
   );

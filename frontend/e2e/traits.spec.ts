@@ -130,7 +130,9 @@ test.describe('two runs', () => {
     const own = 'HiddenStates+·+projection';
     await openTraits(page, recorded, `&point=${own}&over=mean&layer=2`);
     await page.getByTestId('beside').selectOption('baseline');
-    await expect(page.getByLabel('evil: baseline: HiddenStates, 4 layers by 3 steps')).toBeVisible();
+    await expect(
+      page.getByLabel('evil: baseline: HiddenStates, 4 layers by 3 steps'),
+    ).toBeVisible();
     await idle(page);
     const meanAt = (expected: Expected, entry: 'projection' | 'besides', step: number): number =>
       meanOf([...expected.values(entry, 2, step)].slice(0, kTokens));
@@ -153,9 +155,7 @@ test.describe('two runs', () => {
     const problem = page.getByTestId('beside-problem');
     await openTraits(page, recorded);
     await page.getByTestId('beside').selectOption('baseline');
-    await expect(problem).toHaveText(
-      'baseline does not trace HiddenStates · probes · projection.',
-    );
+    await expect(problem).toHaveText('baseline does not trace HiddenStates · probes · projection.');
     await openTraits(page, recorded, `&runb=${'9'.repeat(16)}`);
     await expect(problem).toContainText(`The hub offers no run ${'9'.repeat(16)}`);
   });

@@ -6,7 +6,7 @@ import type { View, ViewQuery } from '../../core/store/frames';
 import { RingStore } from '../../core/store/ring_store';
 import { frameOf } from '../../core/store/test_query';
 import { makeRecord } from '../../core/store/test_records';
-import { type OtherRunFacts, runSchema } from '../../protocol/messages';
+import { type OtherRunFacts, type RunFacts, runSchema } from '../../protocol/messages';
 import { Beside } from './beside.svelte';
 
 const kModel = {
@@ -15,7 +15,7 @@ const kModel = {
 const kPoint = { name: 'HiddenStates', flag: 7, first_layer: 1, last_layer: 2, features: 8 };
 const kOther = '00000000000000aa';
 
-function runOf(id: string, vectors: readonly string[], point = kPoint.name) {
+function runOf(id: string, vectors: readonly string[], point = kPoint.name): RunFacts {
   const entries = [{ point, compressor: { kind: 'projection', vectors } }];
   return runSchema(
     {

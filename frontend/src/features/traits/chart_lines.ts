@@ -70,7 +70,10 @@ function ownLine(
   { name, index, color }: Trait,
   axis: readonly number[],
 ): StyledLine {
-  const line = lineOf(traitMap(frame, index, over, isDifference), frame.layers.indexOf(frame.layer));
+  const line = lineOf(
+    traitMap(frame, index, over, isDifference),
+    frame.layers.indexOf(frame.layer),
+  );
   const before = axis.indexOf(frame.overSteps.steps[0]);
   const values = axis.map((_, at) => line[at - before] ?? null);
   return { style: { label: name, color, kind: 'bold' }, values };
@@ -103,7 +106,11 @@ function limitLine(
 function alarmsOn(
   { frame, over, isDifference, alarms, sets, events, isWhole }: ChartAsk,
   { name, index, color }: Trait,
-): readonly { readonly name: string; readonly color: string; readonly limits: readonly number[] }[] {
+): readonly {
+  readonly name: string;
+  readonly color: string;
+  readonly limits: readonly number[];
+}[] {
   const curve = curveOfRecords({ vector: name, over }, frame, sets);
   if (curve === undefined) return [];
   const row = frame.layers.indexOf(frame.layer);

@@ -33,7 +33,9 @@ function seriesArrays(frame: TraitsFrame, index: number): readonly ExportArray[]
   return (['mean', 'last'] as const).flatMap((over) =>
     mapArrays(
       `vector${index}_${over}`,
-      over === 'mean' ? 'mean over all tokens of all rows' : 'mean over the last tokens of the rows',
+      over === 'mean'
+        ? 'mean over all tokens of all rows'
+        : 'mean over the last tokens of the rows',
       traitMap(frame, index, over, false),
       layerAxis(frame),
       steps,

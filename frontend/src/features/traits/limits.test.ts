@@ -60,12 +60,11 @@ test('a baseline that the page does not know has no limits', () => {
 });
 
 test('the step at which an alarm was set is that of its last event', () => {
-  const event = (step: number, what: string) => ({ step, what });
   const events = [
-    event(5, 'alarm/set/0/drift'),
-    event(8, 'alarm/set/0/drift/2'),
-    event(9, 'alarm/fired/9/drift'),
-    event(7, 'alarm/set/0/drift'),
+    { step: 5, what: 'alarm/set/0/drift' },
+    { step: 8, what: 'alarm/set/0/drift/2' },
+    { step: 9, what: 'alarm/fired/9/drift' },
+    { step: 7, what: 'alarm/set/0/drift' },
   ];
   expect(setAt(events, 'drift')).toBe(7);
   expect(setAt(events, 'other')).toBe(0);

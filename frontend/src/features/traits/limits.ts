@@ -56,10 +56,7 @@ function sigmaLimits(
   const mean = baseline.reduce((sum, each) => sum + each, 0) / first;
   const squares = baseline.reduce((sum, each) => sum + (each - mean) ** 2, 0);
   const far = k * Math.sqrt(squares / (first - 1));
-  return [
-    ...(side === 'above' ? [] : [mean - far]),
-    ...(side === 'below' ? [] : [mean + far]),
-  ];
+  return [...(side === 'above' ? [] : [mean - far]), ...(side === 'below' ? [] : [mean + far])];
 }
 
 const kSet = /^alarm\/set\/\d+\/(.*)$/s;

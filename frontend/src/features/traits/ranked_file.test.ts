@@ -35,7 +35,8 @@ describe('a file of vector score', () => {
   });
 
   test('projection differences, with both projections', async () => {
-    const line = '{"text":"a","projection_difference":1,"projection":3,"base_projection":2,"rank":1}';
+    const line =
+      '{"text":"a","projection_difference":1,"projection":3,"base_projection":2,"rank":1}';
     const file = await readRanked(fileOf(line));
     expect(file?.score).toBe('projection_difference');
     expect(file?.texts[0]).toMatchObject({ score: 1, own: 3, base: 2 });
@@ -107,6 +108,8 @@ describe('a wrong file', () => {
     await expect(read).rejects.toThrow(
       `"${kName}" has more than 1\u202f000 texts. Open a part of it: head -n 1000 FILE > PART`,
     );
-    expect((await readRanked(fileOf(kRight.repeat(1000)), () => true, 1000))?.texts).toHaveLength(1000);
+    expect((await readRanked(fileOf(kRight.repeat(1000)), () => true, 1000))?.texts).toHaveLength(
+      1000,
+    );
   });
 });

@@ -81,7 +81,7 @@ export async function readRanked(
   const splitter = new LineSplitter();
   const slices = new Slices();
   const reader = file.stream().getReader();
-  for (let bytes = 0; ; ) {
+  for (let bytes = 0; ;) {
     const { done, value } = await reader.read();
     bytes += value?.length ?? 0;
     for (const line of done ? splitter.rest() : splitter.linesOf(value)) {
@@ -217,10 +217,13 @@ interface Words {
   readonly rank: number | null;
 }
 
-function wordsOf({ text, prompt = '', response, document, rank }: Words): Pick<
-  RankedText,
-  'rank' | 'prompt' | 'text'
-> {
+function wordsOf({
+  text,
+  prompt = '',
+  response,
+  document,
+  rank,
+}: Words): Pick<RankedText, 'rank' | 'prompt' | 'text'> {
   const numbered = document === undefined ? '' : `document ${document}`;
   return { rank, prompt, text: response ?? text ?? numbered };
 }

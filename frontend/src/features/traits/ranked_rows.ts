@@ -51,10 +51,7 @@ export interface Histogram {
   readonly scored: number;
 }
 
-export function histogramOf(
-  texts: readonly RankedText[],
-  indices: readonly number[],
-): Histogram {
+export function histogramOf(texts: readonly RankedText[], indices: readonly number[]): Histogram {
   const scores = indices.flatMap((index) => texts[index].score ?? []);
   const bins = new Float64Array(kBins);
   if (scores.length === 0) return { bins, range: [0, 0], scored: 0 };

@@ -27,10 +27,7 @@ export class ResponseColors {
   private ran = $state.raw<Ran | null>(null);
 
   constructor(
-    private readonly session: Pick<
-      Session,
-      'run' | 'plan' | 'point' | 'view' | 'control' | 'link'
-    >,
+    private readonly session: Pick<Session, 'run' | 'plan' | 'point' | 'view' | 'control' | 'link'>,
   ) {}
 
   /** The step whose weights computed the projections. */

@@ -9,7 +9,13 @@ import { kResponseSet, ResponseColors } from './response_colors.svelte';
 
 const kProjection = { kind: 'projection', vectors: ['evil'] };
 
-function stage() {
+interface Sent {
+  asked: unknown;
+  kept: number;
+  query: ViewQuery | null;
+}
+
+function stage(): { colors: ResponseColors; sent: Sent; refuse: () => void } {
   const run = runSchema(
     {
       ...{ id: '5f0c', name: 'demo', mesh: { tensor: 1, pipeline: 1, data: 1 }, vectors: ['evil'] },
@@ -22,16 +28,17 @@ function stage() {
         number: 3,
         entries: [
           { point: 'InputTokens' },
-          { ...{ point: 'HiddenStates', prompts: 'probes', rows: 0, every: 5 }, compressor: kProjection },
+          {
+            ...{ point: 'HiddenStates', prompts: 'probes', rows: 0, every: 5 },
+            compressor: kProjection,
+          },
         ],
       },
     },
     'run',
   );
   const points = watchedEntries(run, run.plan ?? null);
-  const sent: { asked: unknown; kept: number; query: ViewQuery | null } = {
-    ...{ asked: null, kept: 0, query: null },
-  };
+  const sent: Sent = { asked: null, kept: 0, query: null };
   let refused = false;
   const session = {
     ...{ run, plan: run.plan, points, point: points[0], view: { ...defaultView(), layer: 2 } },
@@ -51,7 +58,7 @@ function stage() {
       },
     },
   } as unknown as Session;
-  return { colors: new ResponseColors(session), sent, refuse: () => (refused = true) };
+  return { colors: new ResponseColors(session), sent, refuse: () => void (refused = true) };
 }
 
 test('prompt and response run once, with the records of the shown entry', async () => {

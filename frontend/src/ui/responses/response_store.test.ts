@@ -1,14 +1,20 @@
 import { expect, test } from 'vitest';
+import type { ResponseFacts } from '../../protocol/messages';
 import { kMaxResponses, ResponseStore } from './response_store';
 
-function response(step: number, text: string, prompt = 0) {
+function response(step: number, text: string, prompt = 0): ResponseFacts {
   return { step, prompt_set: 1, prompt, text, token_ids: [step], finish_reason: 'length' };
 }
 
 test('responses to a prompt come newest first, up to a step, each step once', () => {
   const store = new ResponseStore();
   expect(store.isEmpty).toBe(true);
-  for (const [step, text] of [[20, 'b'], [10, 'a'], [30, 'c'], [20, 'B']] as const) {
+  for (const [step, text] of [
+    [20, 'b'],
+    [10, 'a'],
+    [30, 'c'],
+    [20, 'B'],
+  ] as const) {
     store.add(response(step, text));
   }
   store.add(response(20, 'other', 1));

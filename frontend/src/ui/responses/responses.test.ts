@@ -1,15 +1,26 @@
 import { expect, test } from 'vitest';
-import { type AuditLine, runSchema } from '../../protocol/messages';
+import {
+  type AuditLine,
+  type ResponseFacts,
+  type RunFacts,
+  runSchema,
+} from '../../protocol/messages';
 import { Responses } from './responses.svelte';
 
-const kModel = { num_layers: 4, hidden_size: 8, num_attention_heads: 2, vocab_size: 9, seq_length: 9 };
+const kModel = {
+  num_layers: 4,
+  hidden_size: 8,
+  num_attention_heads: 2,
+  vocab_size: 9,
+  seq_length: 9,
+};
 
-function runOf(id: string) {
+function runOf(id: string): RunFacts {
   const mesh = { tensor: 1, pipeline: 1, data: 1 };
   return runSchema({ id, name: 'demo', mesh, model: kModel, points: [] }, 'run');
 }
 
-function facts(step: number) {
+function facts(step: number): ResponseFacts {
   const text = `at ${step}`;
   return { step, prompt_set: 1, prompt: 0, text, token_ids: [7], finish_reason: 'stop' };
 }
