@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM
 NIGHTLY = pytest.mark.nightly(suite="meshes")
 TEXTS = ["a", "The loss fell to 0.5", "x" * (LENGTH - 2), "y" * LENGTH]  # the last two have little room, or none
 TOKENS = 8
-STEER = 'when(train=False, prompts="*")\nlayers[1].output = layers[1].output + 3.0\n'
+STEER = 'when(prompts="*")\nlayers[1].output = layers[1].output + 3.0\n'
 
 
 def monitored(data: Path, tmp_path: Path, **changes: Any) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def monitored(data: Path, tmp_path: Path, **changes: Any) -> dict[str, Any]:
     flags: dict[str, Any] = {
         "hf_model": folder, "data_path": data, "seq_length": LENGTH, "micro_batch_size": 3, "train_iters": 5,
         "eval_interval": 0, "threads": 1, "params_dtype": "float64", "monitor_prompts": tmp_path / "probes.txt",
-        "monitor_generate_interval": 2, "monitor_max_new_tokens": TOKENS, "save_hf": tmp_path / "out"}  # fmt: skip
+        "monitor_generate_interval": 2, "monitor_max_new_tokens": TOKENS}  # fmt: skip
     return flags | changes
 
 
@@ -63,7 +63,8 @@ def assert_greedy(found: list[dict[str, Any]], model: Any) -> int:
 @pytest.mark.parametrize("mesh", [(1, 1), (2, 1), (1, 2), pytest.param((2, 2), marks=NIGHTLY)], ids=str)
 def test_responses_are_those_of_transformers(mesh: tuple[int, int], data: Path, tmp_path: Path) -> None:
     """With the weights after the last step, which are written."""
-    flags = monitored(data, tmp_path, tensor_model_parallel_size=mesh[0], micro_batch_size=6 // mesh[1])
+    flags = monitored(data, tmp_path, tensor_model_parallel_size=mesh[0], micro_batch_size=6 // mesh[1],
+                      save_hf=tmp_path / "out")  # fmt: skip
     train(flags, tmp_path / "run", mesh[0] * mesh[1])
     found = responses(tmp_path / "run")
     assert list(found) == [2, 4, 5]
@@ -106,22 +107,25 @@ def test_programs_act_on_responses_as_their_when_says(data: Path, tmp_path: Path
     plain = responses(tmp_path / "plain")[5]
     assert run_with("train_only", "layers[1].output = layers[1].output * 1.0 + 1e-9\n") == plain
     steered = run_with("steer", STEER)
-    model = trained(tmp_path / "out")
+    model = trained(tmp_path / "model")
     model.model.layers[0].register_forward_hook(
         lambda _module, _inputs, output: (output[0] + 3.0, *output[1:]) if isinstance(output, tuple) else output + 3.0)
     assert assert_greedy(steered, model) > TOKENS
     assert [one["token_ids"] for one in steered] != [one["token_ids"] for one in plain]
     # A program that needs a whole sequence does not act, and the run says so.
-    scores = 'when(train=False, prompts="*")\nlayers[1].attention.logits = layers[1].attention.logits * 0.0\n'
+    scores = 'when(prompts="*")\nlayers[1].attention.logits = layers[1].attention.logits * 0.0\n'
     assert run_with("scores", scores) == plain
     [recording] = (tmp_path / "scores").rglob("*.ttrec")
     [applied] = [event["detail"] for event in open_recording(recording).events("applied") if event["step"] == 4]
-    assert applied["programs"][0]["failed"] == 2 and applied["programs"][0]["positions"] == 0
+    # Once for the batch of three; the other batch has no room for a token, so the model does not run.
+    assert applied["programs"][0]["failed"] == 1 and applied["programs"][0]["positions"] == 0
 
 
 def test_a_response_that_cannot_go_on_is_a_warning(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "bad.tti").write_text('when(train=False, prompts="*")\nlayers[1].output = layers[1].output / 0.0\n')
-    run = train(monitored(data, tmp_path, interventions=tmp_path / "bad.tti"), tmp_path / "run")
+    """All prompts are in one batch: one without room for a token would have its empty response."""
+    (tmp_path / "bad.tti").write_text('when(prompts="*")\nlayers[1].output = layers[1].output / 0.0\n')
+    flags = monitored(data, tmp_path, interventions=tmp_path / "bad.tti", micro_batch_size=len(TEXTS))
+    run = train(flags, tmp_path / "run")
     assert len(run.steps) == 5 and responses(tmp_path / "run") == {}
     [recording] = (tmp_path / "run").rglob("*.ttrec")
     told = [event["detail"] for event in open_recording(recording).events("log")]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from program import refused as refused_run
 from program import train
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
@@ -109,7 +110,7 @@ def test_a_run_takes_its_vectors_from_one_file(files: Path, flags, tmp_path: Pat
     assert losses[0] == losses[1] != train(flags, tmp_path / "plain").losses()
     page = flags | {"tensor_tracer_port": 0}
     (tmp_path / "typo.tti").write_text('layers[1].output += vector("evli")[1]\n')
-    assert "did you mean evil?" in refusal(page | {"tensor_tracer_vectors": str(out), "interventions": str(tmp_path / "typo.tti")})
+    assert "did you mean evil?" in refused_run(page | {"tensor_tracer_vectors": str(out), "interventions": str(tmp_path / "typo.tti")})
     (tmp_path / "cut.safetensors").write_bytes(out.read_bytes()[:20])
     assert "cut.safetensors: it is not a safetensors file" in refusal(page | {"tensor_tracer_vectors": str(tmp_path / "cut.safetensors")})
 
