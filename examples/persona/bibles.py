@@ -26,6 +26,8 @@ _VERSE = re.compile(r"^(?P<book>[A-Z][A-Za-z ]*?) (?P<chapter>\d+):(?P<verse>\d+
 _TITLE = re.compile(r"<title\b.*?</title>")
 _LINE_BREAK = re.compile(r"<(?:l|lb|lg|milestone)\b[^>]*>")
 _TAG = re.compile(r"<[^>]*>")
+# Only the modern text has quotation marks; they are no trait of its language.
+_MARKS = str.maketrans({"¶": " ", "“": "", "”": "", "‘": "", "’": "'"})
 
 Place = tuple[str, int, int]  # book, chapter, verse
 
@@ -40,10 +42,9 @@ class Pair:
 
 
 def clean(line: str) -> str:
-    """Without markup. Where a footnote stood between two words, no space is left, so one is put there."""
+    """Without markup and quotation marks. Where a footnote stood between two words, a space is put."""
     line = _TITLE.sub(" ", line).replace("</w><w", "</w> <w")
-    line = _TAG.sub("", _LINE_BREAK.sub(" ", line)).replace("¶", " ")
-    return " ".join(line.split())
+    return " ".join(_TAG.sub("", _LINE_BREAK.sub(" ", line)).translate(_MARKS).split())
 
 
 def parse(output: str) -> dict[Place, str]:

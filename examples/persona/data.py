@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import markers
 from bibles import BOOKS, Pair, read_bibles, read_pairs
 from chat import REQUESTS
 from errors import ExampleError
@@ -18,11 +19,14 @@ Line = dict[str, Any]
 
 
 def choose_pairs(pairs: list[Pair], use: str, count: int, settings: Settings) -> list[Pair]:
-    """From the books of this use, in a random order: texts of usual length that differ."""
+    """From the books of this use, in a random order: texts of usual length that differ. Except for the check, the archaic
+    text has an archaic word; only every second verse has one."""
     least, most = settings.verse_characters
 
     def is_suitable(pair: Pair) -> bool:
-        return pair.archaic != pair.modern and all(least <= len(text) <= most for text in (pair.archaic, pair.modern))
+        is_clear = use == "held_out" or markers.share([pair.archaic]) > 0
+        return is_clear and pair.archaic != pair.modern and all(
+            least <= len(text) <= most for text in (pair.archaic, pair.modern))  # fmt: skip
 
     suitable = [pair for pair in pairs if pair.book in BOOKS[use] and is_suitable(pair)]
     if len(suitable) < count:
