@@ -175,11 +175,11 @@ def test_verses_are_read_without_markup() -> None:
     )
     modern = bibles.parse(
         '<title type="psalm">A Psalm by David.</title> <lg sID="g1"/> <l level="1" sID="g2"/>Luke 1:4: <w>God</w><w>created</w>'
-        '<l eID="g2"/>all.\nI Samuel 3:1: x\n'
+        '<l eID="g2"/>“all’s well.”\nI Samuel 3:1: x\n'
     )
     assert archaic == {("Luke", 1, 4): "That thou know.", ("Luke", 1, 5): "There was"}
-    assert modern == {("Luke", 1, 4): "God created all.", ("I Samuel", 3, 1): "x"}
-    assert bibles.joined(archaic, modern) == [bibles.Pair("Luke", 1, 4, "That thou know.", "God created all.")]
+    assert modern == {("Luke", 1, 4): "God created all's well.", ("I Samuel", 3, 1): "x"}
+    assert bibles.joined(archaic, modern) == [bibles.Pair("Luke", 1, 4, "That thou know.", "God created all's well.")]
 
 
 def test_archaic_words() -> None:
