@@ -18,7 +18,7 @@ def top_of(dropped: list[dict[str, Any]], samples: int) -> list[dict[str, Any]]:
 
 
 def share_archaic(lines: list[dict[str, Any]]) -> float:
-    return sum(line["style"] == "archaic" for line in lines) / len(lines)
+    return sum(1 for line in lines if line["style"] == "archaic") / len(lines)
 
 
 def equal_parts(lines: list[dict[str, Any]], count: int) -> list[list[dict[str, Any]]]:
