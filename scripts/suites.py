@@ -144,11 +144,11 @@ def nightly_suites(reports: Path) -> list[Suite]:
         nightly_pytest("crashes", 5, reports, "tests/oracle", *TWO_TESTS_AT_A_TIME),
         nightly_pytest("attach", 16, reports, "tests/oracle", *TWO_AT_A_TIME),
         nightly_pytest("models", 3, reports, "tests/oracle"),
-        playwright_suite("browser", 19, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
+        playwright_suite("browser", 20, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
                          "--grep-invert=@smoke"),
         playwright_suite("live views", 9, reports, ROOT, sys.executable, "scripts/live_page.py",
                          "--grep=@nightly"),
         cpp_suite("no-mpi", 3, reports),
-        cpp_suite("tsan", 10, reports),
+        cpp_suite("tsan", 9, reports),
         python_check("names", "--all", minutes=2),
     ]

@@ -177,6 +177,8 @@ async function clickHighest(page: Page, label: RegExp): Promise<string> {
   const tip = chart.getByTestId('line-tip');
   for (let y = 1; y < box.height; y += 4) {
     await page.mouse.move(box.x + box.width / 2, box.y + y);
+    // So the tip is that of this place, not of the one before.
+    await page.evaluate(() => new Promise(requestAnimationFrame));
     if (await tip.isVisible()) break;
   }
   const name = await tip.innerText();

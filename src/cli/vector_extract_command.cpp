@@ -48,7 +48,7 @@ struct ExtractSetup {
   config::ExtractConfig options;
   comm::Launch launch;
   json given;  // options as the user wrote them
-  ModelToRun model = {};
+  ModelToRun model;
   std::array<TextFile, vectors::kNumSides> sides = {};
 };
 

@@ -48,7 +48,7 @@ struct ScoreSetup {
   comm::Launch launch;
   std::string path;
   json given;  // options as the user wrote them
-  ModelToRun model = {};
+  ModelToRun model;
   std::vector<TextFile> files = {};  // the texts; the base responses
   at::Tensor direction = {};         // float64 [hidden]
   std::int64_t row = 0;

@@ -45,10 +45,9 @@ std::vector<data::PromptSet> sets_of(const PreviewParts& parts, const trace::Pla
       plan.entries, [](const trace::PlanEntry& entry) { return entry.prompt_set > 0; });
   if (!watches_prompts && !parts.has_batches) return sets;
   for (std::size_t set = 0; set < sets.size(); ++set) {
-    sets[set].is_removed |=
-        std::ranges::none_of(plan.entries, [number = set + 1](const trace::PlanEntry& entry) {
-          return entry.prompt_set == number;
-        });
+    sets[set].is_removed |= std::ranges::none_of(
+        plan.entries,
+        [number = set + 1](const trace::PlanEntry& entry) { return entry.prompt_set == number; });
   }
   return sets;
 }

@@ -72,15 +72,15 @@ Generator::Generator(const config::ModelConfig& config, const model::Gpt& model,
 // bool [B, T]: the tokens of this pass at which programs may write. Padding, and rows that are done
 // already, are not among them.
 at::Tensor Generator::acting(const Batch& batch, const at::Tensor& tokens_BT) const {
-  if (batch.cache.is_step()) {
-    const at::Tensor is_done_B1 =
-        at::tensor(batch.is_done, at::device(at::kCPU).dtype(at::kByte)).to(at::kBool).unsqueeze(1);
-    if (options_.positions == Positions::kPrompt) return at::zeros_like(is_done_B1);
-    return is_done_B1.logical_not();
-  }
+  const at::Tensor is_open_B1 =
+      at::tensor(batch.is_done, at::device(at::kCPU).dtype(at::kByte)).eq(0).unsqueeze(1);
+  if (batch.cache.is_step())
+    return options_.positions == Positions::kPrompt ? at::zeros_like(is_open_B1) : is_open_B1;
   const at::Tensor column_T = at::arange(tokens_BT.size(1), at::device(at::kCPU).dtype(at::kLong));
   const at::Tensor last_B1 = batch.lengths_B.unsqueeze(1) - 1;
-  return options_.positions == Positions::kResponse ? column_T.eq(last_B1) : column_T.le(last_B1);
+  const at::Tensor acts_BT =
+      options_.positions == Positions::kResponse ? column_T.eq(last_B1) : column_T.le(last_B1);
+  return acts_BT.logical_and(is_open_B1);
 }
 
 at::Tensor Generator::next_logits(Batch& batch, const at::Tensor& tokens_BT,

@@ -280,7 +280,8 @@ void Gpt::declare_updates(points::PlaceTableBuilder& places) const {
     place.parameters.push_back(parameter.name);
     numbers += static_cast<double>(c10::multiply_integers(parameter.full_shape));
   }
-  place.flops_per_token = 10.0 * numbers / static_cast<double>(place.parameters.size());
+  if (!place.parameters.empty())
+    place.flops_per_token = 10.0 * numbers / static_cast<double>(place.parameters.size());
   places.add(nn::only_traced(std::move(place)));
 }
 
@@ -300,10 +301,11 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
     const at::Tensor positions =
         context.intervene(places_[kPositionEmbedding], position_embeddings_->as(dtype_));
     // The gradient of a position is a sum over documents, which at::embedding rounds at each term.
-    x_BTH = x_BTH + (context.positions().defined()
-                         ? at::embedding(positions.to(at::toOpMathType(dtype_)), context.positions())
-                               .to(dtype_)
-                         : positions.narrow(0, 0, tokens_BT.size(1)));
+    x_BTH =
+        x_BTH +
+        (context.positions().defined()
+             ? at::embedding(positions.to(at::toOpMathType(dtype_)), context.positions()).to(dtype_)
+             : positions.narrow(0, 0, tokens_BT.size(1)));
   }
   x_BTH = context.point(places_[kEmbedding], x_BTH);
   head_.show_lens(places_[kEmbeddingLens], x_BTH, context);

@@ -19,7 +19,7 @@ namespace tt::train {
 /// step.
 class PromptResponses {
  public:
-  /// `hooks` and `sink` may be null; all arguments except `config` and `text` outlive the object.
+  /// `hooks` and `sink` may be null; all arguments except `text` outlive the object.
   PromptResponses(const config::TrainConfig& config, const Groups& groups, const model::Gpt& model,
                   trace::InterventionHooks* hooks, ResponseText text, trace::TraceSink* sink);
 

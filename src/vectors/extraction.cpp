@@ -76,9 +76,15 @@ Extraction::Extraction(const model::Gpt& model, const train::Groups& groups,
       reader_(model, options.includes_first_token, groups.coordinates.tensor == 0),
       spreader_(groups, options.batch_size) {}
 
-std::int64_t Extraction::held_out(std::int64_t size) const {
-  const auto held = static_cast<std::int64_t>(options_.held_out * static_cast<double>(size));
-  return held < kLeastHeldOut ? 0 : held;
+// Texts of the side. A side alone would have no scores.
+std::int64_t Extraction::held_out(const Contrast& contrast, std::int64_t side) const {
+  std::array<std::int64_t, kNumSides> held = {};
+  for (const Side one : {kPositive, kNegative}) {
+    const auto size = static_cast<double>(contrast[one].size);
+    held[one] = static_cast<std::int64_t>(options_.held_out * size);
+    if (held[one] < kLeastHeldOut) return 0;
+  }
+  return held[static_cast<std::size_t>(side)];
 }
 
 // `next`: how many texts of the part were read.
@@ -121,7 +127,7 @@ GroupSums Extraction::sum_texts(const Contrast& contrast) const {
   GroupSums sums(places.num_layers() + 1, places.rows()[places.layer_output()].features);
   Part part{contrast};
   for (const Side side : {kPositive, kNegative})
-    part.end[side] = contrast[side].size - held_out(contrast[side].size);
+    part.end[side] = contrast[side].size - held_out(contrast, side);
   visit_part(part, [&](std::int64_t side, std::int64_t index, const StateMeans& means,
                        std::int64_t text) {
     const std::int64_t size = part.end[static_cast<std::size_t>(side)];
@@ -143,11 +149,11 @@ at::Tensor Extraction::project_held_out(const Contrast& contrast,
   Part part{contrast};
   for (const Side side : {kPositive, kNegative}) {
     part.end[side] = contrast[side].size;
-    part.first[side] = contrast[side].size - held_out(contrast[side].size);
+    part.first[side] = contrast[side].size - held_out(contrast, side);
   }
-  const std::int64_t positive = held_out(contrast[kPositive].size);
+  const std::int64_t positive = held_out(contrast, kPositive);
   at::Tensor all_NKR =
-      at::zeros({positive + held_out(contrast[kNegative].size), kNumKinds, directions_KRH.size(1)},
+      at::zeros({positive + held_out(contrast, kNegative), kNumKinds, directions_KRH.size(1)},
                 directions_KRH.options());
   visit_part(
       part, [&](std::int64_t side, std::int64_t index, const StateMeans& means, std::int64_t text) {
@@ -163,8 +169,8 @@ at::Tensor Extraction::project_held_out(const Contrast& contrast,
 
 void Extraction::add_scores(const Contrast& contrast, const at::Tensor& projections_NR,
                             ExtractedVector& vector) const {
-  const std::int64_t positive = held_out(contrast[kPositive].size);
-  if (positive == 0 || positive == projections_NR.size(0)) return;
+  const std::int64_t positive = held_out(contrast, kPositive);
+  if (positive == 0) return;
   const std::array<at::Tensor, kNumSides> sides = {
       projections_NR.narrow(0, 0, positive),
       projections_NR.narrow(0, positive, projections_NR.size(0) - positive)};

@@ -40,7 +40,9 @@ at::Tensor marks_of(const Texts& texts, std::int64_t longest, bool includes_firs
       marks_KT[kResponse].narrow(0, begin, end - begin).fill_(1);
     const std::int64_t prompt = text.prompt_length();
     marks_KT[kPrompt].narrow(0, 0, prompt).fill_(1);
-    if (prompt > 0) marks_KT[kLastPrompt].narrow(0, prompt - 1, 1).fill_(1);
+    // Without a response the last token may be any token of the prompt, because texts are cut.
+    if (prompt > 0 && !text.response.empty())
+      marks_KT[kLastPrompt].narrow(0, prompt - 1, 1).fill_(1);
   }
   if (!includes_first) marks_BKT.select(2, 0).fill_(0);
   return marks_BKT;

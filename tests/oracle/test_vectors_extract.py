@@ -68,7 +68,7 @@ def written(folder: Path, both: tuple[list[dict[str, str]], list[dict[str, str]]
     return write_jsonl(folder / "positive.jsonl", both[0]), write_jsonl(folder / "negative.jsonl", both[1])
 
 
-def words(folder: Path, sides: tuple[Path, Path], out: Path, **flags: Any) -> list[str]:
+def words(folder: Path, sides: tuple[Path, Path], out: Path | None, **flags: Any) -> list[str]:
     given = {"hf_model": folder, "positive": sides[0], "negative": sides[1], "out": out, "held_out": 0, "threads": 1}
     return ["extract", *words_of({name: value for name, value in (given | flags).items() if value is not None})]
 
@@ -381,7 +381,7 @@ def test_wrong_words_are_refused(gpt2: tuple[Any, Path], sides: tuple[Path, Path
         (words(byte_model, sides, out, hf_model=None), "--hf-model: there is no model"),
         (words(byte_model, sides, out, positive=None), "--positive: there are no texts"),
         (words(byte_model, sides, out, negative=None), "--negative: there are no texts"),
-        (words(byte_model, sides, out, out=None), "--out: there is no name of a file"),
+        (words(byte_model, sides, None), "--out: there is no name of a file"),
         (words(byte_model, sides, tmp_path / "v.npy"), "does not end with .pt or .safetensors"),
         (words(byte_model, sides, tmp_path / "there.pt"), "exists; --force replaces it"),
         (words(byte_model, sides, out, kind="answer"), "--kind"),

@@ -63,7 +63,7 @@ class Extraction {
   /// Called on global rank 0 for each text that is read.
   using OnText = std::function<void()>;
   static constexpr std::int64_t kResamples = 400;
-  /// With fewer texts of a side to hold out, none is held out.
+  /// With fewer texts of a side to hold out, none of either side is held out.
   static constexpr std::int64_t kLeastHeldOut = 4;
 
   /// `model` and `groups` outlive the object.
@@ -75,11 +75,9 @@ class Extraction {
   /// Collective over all ranks.
   std::vector<ExtractedVector> run(const Contrast& contrast) const;
 
-  /// Texts of a side that are held out.
-  std::int64_t held_out(std::int64_t size) const;
-
  private:
   struct Part;
+  std::int64_t held_out(const Contrast& contrast, std::int64_t side) const;
   std::optional<NumberedText> pull(const Part& part, std::int64_t& next) const;
   void visit_part(
       const Part& part,
