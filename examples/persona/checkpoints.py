@@ -6,7 +6,7 @@ import shutil
 
 import markers
 from example import Example, checkpoint_name, read_lines, write_lines
-from monitoring import QUESTIONS, VALIDATION, read_run, write_alarm, write_plan
+from monitoring import ALARM, QUESTIONS, VALIDATION, read_run, write_alarm, write_plan
 from prevention import prevention_of, program_words
 from stages import Found, Json, Outcome
 
@@ -22,11 +22,11 @@ def shape_words(example: Example) -> list[object]:
 
 
 def watch_words(example: Example) -> list[object]:
-    words: list[object] = [
-        "--tensor-tracer-vectors", example.vector, "--tensor-tracer-plan", write_plan(example), "--monitor-prompts",
-        example.data(QUESTIONS), example.data(VALIDATION), "--history", "off", "--progress-bar", "off",
+    return [
+        "--tensor-tracer-port", example.port, "--tensor-tracer-vectors", example.vector, "--tensor-tracer-plan",
+        write_plan(example), "--monitor-prompts", example.data(QUESTIONS), example.data(VALIDATION), example.data(ALARM),
+        "--history", "off", "--progress-bar", "off",
     ]  # fmt: skip
-    return words if example.port is None else [*words, "--tensor-tracer-port", example.port]
 
 
 def adapter_words(example: Example, before: str | None) -> list[object]:

@@ -17,7 +17,8 @@ VECTOR = "archaic"  # its name in programs and plans
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """`pairs`: a file of pairs; None: the Bibles. `port`: of the page of each run; None: no page."""
+    """`pairs`: a file of pairs; None: the Bibles. `port`: of the page of each run; 0: the next free one from
+    8765."""
 
     settings: Settings
     folder: Path
@@ -25,7 +26,7 @@ class Example:
     form: ChatForm  # of the model
     pairs: Path | None
     commands: Commands
-    port: int | None = None
+    port: int = 0
 
     @property
     def vector(self) -> Path:

@@ -3,43 +3,42 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from example import VECTOR, Example
+from example import VECTOR, Example, write_lines
 from stages import Found, Json
 from tensor_tracer import open_recording
 from tensor_tracer.recording import Recording
 
-QUESTIONS, VALIDATION = "questions", "validation"  # prompt sets
+QUESTIONS, VALIDATION, ALARM = "questions", "validation", "alarm"  # prompt sets
 # In `topk` records of Logits with k = 4: plane 2 holds log-sum-exp, entropy, loss and target of each token.
 _K, _PLANE, _LOSS = 4, 2, 2
 
 
 def write_plan(example: Example) -> Path:
-    """Without the first token of a prompt, whose state is much larger than the others in many models."""
-    tokens = [1, example.settings.seq_length]
+    """The plan of each run, and the prompt of its alarm."""
+    compressor = {"kind": "projection", "vectors": [VECTOR]}
     entries = [
-        {"point": "HiddenStates", "prompts": QUESTIONS, "rows": 0, "tokens": tokens,
-         "compressor": {"kind": "projection", "vectors": [VECTOR]}},
+        {"point": "HiddenStates", "prompts": QUESTIONS, "rows": 0, "compressor": compressor},
+        {"point": "HiddenStates", "prompts": ALARM, "compressor": compressor},
         {"point": "Logits", "prompts": VALIDATION, "rows": 0, "compressor": {"kind": "topk", "k": _K}},
-    ]  # fmt: skip
+    ]
+    write_lines(example.data(ALARM), [{"prompt": example.questions[0]}])
     path = example.folder / "plan.json"
     path.write_text(json.dumps({"entries": entries}, indent=1) + "\n", encoding="utf-8")
     return path
 
 
 def write_alarm(example: Example, found: Found) -> Path:
-    """Fires when the projection has gone a quarter of the way from modern to archaic texts. The questions run in several
-    passes, each with a value; all of them have to be above."""
-    check, start = found["check"], found["start"]
-    value = start["mean_projection"] + 0.25 * (check["archaic_mean"] - check["modern_mean"])
-    passes = math.ceil(example.settings.questions / example.settings.rows)
-    alarm = {"name": f"{VECTOR} rises", "point": "HiddenStates", "vector": VECTOR, "prompts": QUESTIONS, "over": "mean",
-             "layers": str(found["vector"]["layer"]), "test": "above", "value": value, "consecutive": passes}  # fmt: skip
+    """Fires when the projection of the last token of one question has risen by a quarter of the difference between archaic
+    and modern texts. An alarm sees the last token of a set only if all its prompts have one length, so this set has one."""
+    check = found["check"]
+    value = found["start"]["alarm_projection"] + 0.25 * (check["archaic_mean"] - check["modern_mean"])
+    alarm = {"name": f"{VECTOR} rises", "point": "HiddenStates", "vector": VECTOR, "prompts": ALARM, "over": "last",
+             "layers": str(found["vector"]["layer"]), "test": "above", "value": value}  # fmt: skip
     path = example.folder / "alarms.json"
     path.write_text(json.dumps([alarm], indent=1) + "\n", encoding="utf-8")
     return path
@@ -51,22 +50,15 @@ def tokens_of(recording: Recording, prompts: str) -> list[list[int]]:
     return list(tokens)
 
 
-def projections(recording: Recording) -> tuple[list[int], list[list[float]]]:
-    """Steps, and at each step the projection of every layer: the last token of a question, mean over the questions."""
-    lengths = [len(ids) for ids in tokens_of(recording, QUESTIONS)]
+def projections(recording: Recording, prompts: str) -> tuple[list[int], list[list[float]]]:
+    """Steps, and at each step the projection of every layer: the last token of a prompt, mean over the prompts."""
+    lengths = [len(ids) for ids in tokens_of(recording, prompts)]
     found: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for record in recording.records("HiddenStates", compressor="projection", prompt_set=QUESTIONS):
+    for record in recording.records("HiddenStates", compressor="projection", prompt_set=prompts):
         for row, values in enumerate(record.values[..., 0], record.first_row):
-            found[record.step][record.layer].append(float(values[lengths[row] - 2]))  # token 1 is the first one there
+            found[record.step][record.layer].append(float(values[lengths[row] - 1]))
     steps = sorted(found)
     return steps, [[float(np.mean(found[step][layer])) for layer in sorted(found[step])] for step in steps]
-
-
-def mean_projection(recording: Recording, layer: int) -> float:
-    """Over all tokens of the last pass over the questions, as an alarm sees them."""
-    records = recording.records("HiddenStates", layers=layer, compressor="projection", prompt_set=QUESTIONS)
-    last = max(record.step for record in records)
-    return float(np.mean([record.values.mean() for record in records if record.step == last]))
 
 
 def common_length(texts: list[list[int]]) -> int:
@@ -94,10 +86,11 @@ def first_alarm(recording: Recording) -> int | None:
 
 def read_run(run_dir: Path, layer: int) -> Json:
     with open_recording(run_dir / "run.ttrec") as recording:
-        steps, values = projections(recording)
+        steps, values = projections(recording, QUESTIONS)
+        _, watched = projections(recording, ALARM)
         results: dict[str, Any] = {
             "steps": steps, "projection_by_layer": values, "projection": values[-1][layer - 1],
-            "mean_projection": mean_projection(recording, layer), "validation_loss": validation_loss(recording),
+            "alarm_projection": watched[-1][layer - 1], "validation_loss": validation_loss(recording),
             "alarm_step": first_alarm(recording),
         }  # fmt: skip
     return results

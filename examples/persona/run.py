@@ -41,7 +41,7 @@ def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--hf-model", type=Path, metavar="DIR", default=DEFAULT_MODEL, help="default: build/models/smollm2")
     parser.add_argument("--pairs", type=Path, metavar="FILE", help="JSON lines with pairs of texts, instead of the Bibles")
     parser.add_argument("--program", type=Path, metavar="FILE", help="the program tensor-tracer; default: of this checkout")
-    parser.add_argument("--port", type=int, help="serve the page of each training run on this port")
+    parser.add_argument("--port", type=int, default=0, help="of the page of each training run; default: the next free one from 8765")
     return parser.parse_args(words)
 
 
