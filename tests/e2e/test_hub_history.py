@@ -287,23 +287,6 @@ def test_the_trail_begins_with_the_plan_that_a_trainer_brings(hub: Hub) -> None:
     assert trail()[-1]["run"] == other
 
 
-def test_responses_to_prompts_are_passed_on_and_stay_in_the_trail(tmp_path: Path) -> None:
-    told = {"prompt_set": 1, "prompt": 0, "text": " Paris.", "token_ids": [216, 36], "finish_reason": "stop"}
-    with running_hub(tmp_path / "run", "--record", str(tmp_path)) as hub:
-        viewer, worker = hub.viewer(), feed(hub, range(1, 3))
-        worker.notify("response", step=2, **told)
-        viewer.receive_until(lambda: viewer.named("response") == [{"step": 2, **told}], "the response")
-        wait_until(lambda: ask_json(hub, "/history/events?kind=response") != [], "the trail")
-        [line] = ask_json(hub, "/history/events?kind=response")
-        assert (line["run"], line["step"], line["detail"]) == (RUN_ID, 2, {"step": 2, **told})
-        wait_for_frames(hub, 12)
-    with replaying(tmp_path / "run.ttrec", "--paused") as replay:
-        claim(replay.viewer)
-        replay.viewer.request("control.step", {"count": 2})
-        replay.viewer.receive_until(lambda: replay.viewer.named("response") != [], "the response of the step")
-        assert replay.viewer.named("response") == [{"step": 2, **told}]
-
-
 def test_a_recording_is_an_sqlite_file_that_anybody_reads(tmp_path: Path) -> None:
     folder = tmp_path / "recordings"
     with running_hub(tmp_path / "run", "--record", str(folder)) as hub:

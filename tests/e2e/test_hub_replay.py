@@ -15,9 +15,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hub_harness import RUN_ID, Hub, Peer, binary, claim, error_code, wait_until
+from hub_harness import RUN_ID, Hub, Peer, binary, claim, error_code, running_hub, wait_until
 from recording_maker import Maker
-from test_hub_history import feed, wait_for_frames
+from test_hub_history import ask_json, feed, wait_for_frames
 from websockets.sync.client import connect
 
 
@@ -223,3 +223,20 @@ def test_what_another_command_line_would_help_ends_with_2(recording: Path, tmp_p
         assert port in ends("replay", str(recording), "--port", port)
     run = ("serve", "--run-dir", str(tmp_path), "--run-id", RUN_ID, "--port", "0")
     assert "cannot be written" in ends(*run, "--record", "/proc/none")
+
+
+def test_responses_to_prompts_are_passed_on_and_stay_in_the_trail(tmp_path: Path) -> None:
+    told = {"prompt_set": 1, "prompt": 0, "text": " Paris.", "token_ids": [216, 36], "finish_reason": "stop"}
+    with running_hub(tmp_path / "run", "--record", str(tmp_path)) as hub:
+        viewer, worker = hub.viewer(), feed(hub, range(1, 3))
+        worker.notify("response", step=2, **told)
+        viewer.receive_until(lambda: viewer.named("response") == [{"step": 2, **told}], "the response")
+        wait_until(lambda: ask_json(hub, "/history/events?kind=response") != [], "the trail")
+        [line] = ask_json(hub, "/history/events?kind=response")
+        assert (line["run"], line["step"], line["detail"]) == (RUN_ID, 2, {"step": 2, **told})
+        wait_for_frames(hub, 12)
+    with replaying(tmp_path / "run.ttrec", "--paused") as replay:
+        claim(replay.viewer)
+        replay.viewer.request("control.step", {"count": 2})
+        replay.viewer.receive_until(lambda: replay.viewer.named("response") != [], "the response of the step")
+        assert replay.viewer.named("response") == [{"step": 2, **told}]
