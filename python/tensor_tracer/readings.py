@@ -72,8 +72,9 @@ def _statistics(record: Record, facts: RunFacts) -> Iterator[Reading | Bins]:
 def _projections(record: Record, facts: RunFacts) -> Iterator[Reading]:
     """The mean over a row's tokens, then over the rows: each row counts the same, whatever its length.
     The tokens that only fill up a shorter prompt do not count."""
-    if len(record.shape) != 3:
-        return
+    entry = facts.entry(record.plan, record.entry)
+    if len(record.shape) != 3 or (member(entry, "responses") is True and "mean_over" not in entry):
+        return  # the lengths of responses are not known
     values = record.values.astype(np.float64)
     lengths, first_token = facts.prompt_lengths(record.prompt_set), facts.first_token(record.plan, record.entry)
     means = []

@@ -74,10 +74,11 @@ class Run(PromptRequests):
         self._answers: dict[int, dict[str, Any] | None] = {}  # by request; None: not yet
         self._steps: deque[dict[str, Any]] = deque(maxlen=_MAX_STEPS)
         self._newest = self._newest_before = 0  # step; that before this connection, while it begins
-        self._applied: deque[dict[str, Any]] = deque(maxlen=_MAX_STEPS)
-        self._saved: deque[dict[str, Any]] = deque(maxlen=_MAX_SAVED)
-        self._responses: deque[dict[str, Any]] = deque(maxlen=_MAX_SAVED)
-        self._alarm_changes: deque[dict[str, Any]] = deque(maxlen=_MAX_SAVED)
+        # Notifications that wait for their loop, by event.
+        self._waiting: dict[str, deque[dict[str, Any]]] = {
+            "applied": deque(maxlen=_MAX_STEPS),
+            **{event: deque(maxlen=_MAX_SAVED) for event in ("saved", "response", "projections", "alarm")},
+        }
         self._messages: deque[bytes] = deque()
         self._records: deque[Record] = deque()
         self._said_records: dict[tuple[Any, ...], tuple[int, int]] = {}
@@ -155,17 +156,28 @@ class Run(PromptRequests):
 
     def saved(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
         """The `saved` notifications as they arrive, with an array in `values`."""
-        while (saved := self._next_data(self._saved, timeout)) is not None:
+        while (saved := self._next_data(self._waiting["saved"], timeout)) is not None:
             values = np.array([float(value) for value in saved["values"]])
             yield saved | {"values": values.reshape(saved["shape"])}
 
     def applied(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
         """The `applied` notifications: after each step, the effect of the programs in force."""
-        return iter(lambda: self._next_data(self._applied, timeout), None)
+        return iter(lambda: self._next_data(self._waiting["applied"], timeout), None)
 
     def responses(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
         """The `response` notifications as they arrive: the model's responses to the monitored prompts."""
-        return iter(lambda: self._next_data(self._responses, timeout), None)
+        return iter(lambda: self._next_data(self._waiting["response"], timeout), None)
+
+    def projections(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
+        """The `projections` notifications as they arrive: means over monitored prompts, and their baselines."""
+        return iter(lambda: self._next_data(self._waiting["projections"], timeout), None)
+
+    def waiting_projections(self) -> list[dict[str, Any]]:
+        """Those that have arrived and that no loop has taken. Waits for nothing, and drops no records."""
+        with self._changed:
+            waiting = list(self._waiting["projections"])
+            self._waiting["projections"].clear()
+        return waiting
 
     def viewers(self) -> list[dict[str, Any]]:
         """The connected viewers with this client, in the order in which they connected."""
@@ -177,7 +189,7 @@ class Run(PromptRequests):
 
     def alarm_changes(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
         """The `alarm` notifications as they arrive: an alarm was set or removed, fired or cleared."""
-        return iter(lambda: self._next(self._alarm_changes, timeout), None)
+        return iter(lambda: self._next(self._waiting["alarm"], timeout), None)
 
     def set_alarm(self, name: str, test: str, **members: Any) -> dict[str, Any]:
         """Sets an alarm, or replaces the alarm with this name. Needs control.
@@ -553,14 +565,8 @@ class Run(PromptRequests):
             self._set_facts((self.facts or {}) | {"prompt_sets": params["prompt_sets"]})
         elif event == "interventions":
             self.facts = (self.facts or {}) | {"interventions": params["programs"]}
-        elif event == "applied":
-            self._wait_in(self._applied, params)
-        elif event == "saved":
-            self._wait_in(self._saved, params)
-        elif event == "response":
-            self._wait_in(self._responses, params)
-        elif event == "alarm":
-            self._wait_in(self._alarm_changes, params)
+        elif event in self._waiting:
+            self._wait_in(self._waiting[event], params)
         elif event == "step":
             self._on_step(params)
         elif event == "dropped":

@@ -55,7 +55,9 @@ Forward::Forward(std::shared_ptr<const Places> places, trace::Tracer& tracer,
 // from the device would make the host wait.
 void Forward::take_text(const trace::ForwardScope& scope, const trace::PassText& text) {
   const bool has_targets = text.targets.defined() || !text.tokens.is_cpu();
-  pass_.set_text({text.tokens, has_targets ? text.targets : next_tokens(text.tokens)});
+  trace::PassText known = text;
+  if (!has_targets) known.targets = next_tokens(text.tokens);
+  pass_.set_text(known);
   if (!places_->tokens) return;
   const at::Tensor row = ids_and_positions(text.tokens);
   if (programs_ != nullptr && programs_->acts_at(*places_->tokens))

@@ -108,7 +108,8 @@ base::Status Prompts::run_sets(const std::vector<data::PromptSet>& sets, std::in
 }
 
 std::shared_ptr<Forward> Prompts::open(const control::PromptPass& pass) const {
-  const trace::PassText text{pass.text.tokens.to(device_), pass.text.targets};
+  trace::PassText text = pass.text;
+  text.tokens = text.tokens.to(device_);
   trace::ForwardScope scope = pass.scope;
   scope.is_copy = is_copy_;
   trace::InterventionHooks* const hooks = filled_to_ > 0 ? nullptr : pass.hooks;

@@ -70,6 +70,8 @@ void Run::learn(const json& description, const json& plan, PromptCalls calls) {
   prompts_.emplace(description.at("prompts"), std::move(calls), control_group_, places_,
                    plan_context_, device, settings_.coordinates.data);
   program_context_.model.no_prompts = prompts_->no_programs();
+  program_context_.model.no_responses =
+      "an attached run does not know the loss mask, which tells a response from its prompt";
   hooks_ = intervene::make_engine(program_context_, tensor_group_, control_group_);
   if (const std::int64_t head = description.at("head"); head != 0)
     hooks_->use_modules({call_head(head, "final_norm"), call_head(head, "output_layer")});

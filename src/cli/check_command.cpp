@@ -12,6 +12,7 @@
 #include "src/cli/intervention_setup.h"
 #include "src/cli/options.h"
 #include "src/cli/parse.h"
+#include "src/cli/steering_programs.h"
 #include "tensor_tracer/intervene/context.h"
 
 namespace tt::cli {
@@ -76,6 +77,7 @@ int run_check(int argc, const char* const* argv) {
   if (!tokenizer) return fail(tokenizer.error());
   auto shape = config::check_unseen(config, config.tensor_model_parallel_size);
   if (!shape) return fail(shape.error());
+  if (auto status = take_steering_config(config); !status) return fail(status.error());
   auto tracing = prepare_tracing(config, shape.value(), tokenizer.value(), nullptr);
   if (!tracing) return fail(tracing.error());
   config.intervention.interventions.clear();

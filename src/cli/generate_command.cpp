@@ -39,7 +39,9 @@ constexpr const char* kGenerateExamples = R"(Examples:
   mpirun -np 2 tensor-tracer generate --hf-model models/smollm2 --prompts questions.txt \
       --tensor-model-parallel-size 2 --temperature 0.8 --top-p 0.95 --output answers.jsonl
   tensor-tracer generate --hf-model models/smollm2 --prompt "I feel" --interventions steer.tti \
-      --intervention-positions response)";
+      --tensor-tracer-vectors vectors/
+  tensor-tracer generate --hf-model models/smollm2 --prompt "I feel" --steer evil@20=2 \
+      --positions response --tensor-tracer-vectors vectors/)";
 
 // Rank 0 reads the model's configuration, the tokenizer, the prompts and the programs for all.
 struct GenerateSetup {
@@ -106,7 +108,7 @@ base::Status read_generate_inputs(GenerateSetup& setup) {
   auto inputs = read_inputs(config, setup.shape, setup.tokenizer, nullptr);
   if (!inputs) return inputs.error();
   setup.inputs = std::move(inputs).value();
-  return check_generate_programs(setup.inputs.intervention, setup.options.intervention_positions);
+  return check_generate_programs(setup.inputs.intervention);
 }
 
 // Gives every rank what rank 0 read. Error: a rank has other options. Collective.
@@ -158,14 +160,10 @@ base::Result<std::unique_ptr<model::Gpt>> open_model(GenerateSetup& setup,
 
 generate::GenerateOptions options_of(const GenerateSetup& setup) {
   const config::GenerateConfig& options = setup.options;
-  const std::string& positions = options.intervention_positions;
   return {.sampling = options.sampling,
           .seed = static_cast<std::uint64_t>(setup.config.seed),
           .stop_ids = setup.tokenizer.stop_ids,
-          .top_logits = options.top_logits,
-          .positions = positions == "prompt"     ? generate::Positions::kPrompt
-                       : positions == "response" ? generate::Positions::kResponse
-                                                 : generate::Positions::kAll};
+          .top_logits = options.top_logits};
 }
 
 struct GenerateTotals {
@@ -219,7 +217,7 @@ int generate_on_ranks(GenerateSetup& setup, GenerateOutput* output,
     return fail_together(status.error());
   auto model = open_model(setup, world);
   if (!model) return fail_together(model.error());
-  const bool has_programs = !setup.config.intervention.interventions.empty();
+  const bool has_programs = setup.config.intervention.has_programs();
   const auto engine = make_engine(setup.inputs.intervention, world, world, kFirstStep);
   const GenerateTotals totals =
       run_batches(setup, *model.value(), world, has_programs ? engine.get() : nullptr, output);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "src/cli/steering_programs.h"
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/checkpoint/tensor_directory.h"
@@ -45,6 +46,43 @@ base::Status take_resumed(const std::vector<ProgramFile>& resumed, InterventionS
                        "with --interventions"};
   }
   setup.programs = resumed;
+  return {};
+}
+
+// `source`: the flag or file that errors name.
+base::Status add_program(ProgramFile program, const std::string& source, InterventionSetup& setup) {
+  const bool is_long = program.name.size() > graph::kMaxNameBytes;
+  if (is_long || setup.programs.size() >= intervene::kMaxPrograms) {
+    return base::invalid_argument(
+        source, "the program \"" + program.name + "\" has too long a name, or is one too many",
+        "names have 64 bytes at most, and 32 programs may be in force");
+  }
+  if (std::ranges::find(setup.programs, program.name, &ProgramFile::name) != setup.programs.end()) {
+    return base::invalid_argument(source, "two programs are named \"" + program.name + "\"",
+                                  "rename the file, or give each vector and its layers once");
+  }
+  const auto checked = intervene::check_program(program.program, setup.context);
+  if (!checked) {
+    base::Error error = checked.error();
+    error.message = source + ": " + error.message;
+    return error;
+  }
+  setup.programs.push_back(std::move(program));
+  return {};
+}
+
+base::Status add_programs(const config::TrainConfig& config, InterventionSetup& setup) {
+  auto steering = make_steering_programs(config, setup.context);
+  if (!steering) return steering.error();
+  for (ProgramFile& program : steering.value())
+    if (auto status = add_program(std::move(program), "--steer, --ablate, --cap", setup); !status)
+      return status;
+  for (const std::string& path : config.intervention.interventions) {
+    auto read = read_program_file(path);
+    if (!read) return read.error();
+    auto status = add_program(std::move(read).value(), path, setup);
+    if (!status) return status;
+  }
   return {};
 }
 
@@ -94,28 +132,7 @@ base::Result<InterventionSetup> prepare_interventions(const config::TrainConfig&
   if (!folder.empty()) setup.files = std::make_unique<checkpoint::TensorDirectory>(folder);
   setup.context = make_program_context(config, shape, tracing);
   setup.context.files = setup.files.get();
-  for (const std::string& path : config.intervention.interventions) {
-    auto read = read_program_file(path);
-    if (!read) return read.error();
-    if (read.value().name.size() > graph::kMaxNameBytes ||
-        setup.programs.size() >= intervene::kMaxPrograms) {
-      return base::invalid_argument("--interventions",
-                                    "\"" + path + "\" has too long a name, or is one too many",
-                                    "names have 64 bytes at most, and 32 programs may be in force");
-    }
-    if (std::ranges::find(setup.programs, read.value().name, &ProgramFile::name) !=
-        setup.programs.end()) {
-      return base::invalid_argument(
-          "--interventions", "two files are named \"" + read.value().name + "\"", "rename one");
-    }
-    const auto checked = intervene::check_program(read.value().program, setup.context);
-    if (!checked) {
-      base::Error error = checked.error();
-      error.message = path + ": " + error.message;
-      return error;
-    }
-    setup.programs.push_back(std::move(read).value());
-  }
+  if (auto status = add_programs(config, setup); !status) return status.error();
   for (const ProgramFile& file : setup.programs)
     setup.files_read.push_back({{"name", file.name}, {"program", file.program}});
   const bool goes_on =

@@ -14,7 +14,8 @@
 namespace tt::cli {
 
 /// A program that a run begins with. From a file: it has the file's name, and is text, or JSON if
-/// the file's name ends in .json.
+/// the file's name ends in .json. From --steer, --ablate or --cap: it is text, and its name says
+/// what it does.
 struct ProgramFile {
   std::string name;
   nlohmann::json program;
@@ -36,16 +37,17 @@ struct InterventionSetup {
   std::unique_ptr<trace::TensorFiles> files;  // null: none, or not global rank 0
   intervene::Context context;                 // refers to `files` and the tracing's vectors
   std::vector<ProgramFile> programs;          // on global rank 0 only
-  nlohmann::json files_read = nlohmann::json::array();  // names and programs of the files
+  nlohmann::json files_read = nlohmann::json::array();  // names and programs of flags and files
 };
 
 /// The run that programs are checked against, without the folder of files.
 intervene::Context make_program_context(const config::TrainConfig& config,
                                         const mesh::MeshShape& shape, const TracingSetup& tracing);
 
-/// Reads the files. Errors name the flag or the file, and the place in the file. `resumed`: null,
-/// or the programs of a checkpoint. They are in force if --interventions names no file, or the same
-/// programs as in the former run, which then are as they were at the save.
+/// Makes the programs of the flags and reads the files. Errors name the flag or the file, and the
+/// place in the program. `resumed`: null, or the programs of a checkpoint. They are in force if the
+/// run has no program, or the same programs as the former run, which then are as they were at the
+/// save. REQUIRES: take_steering_config(config).
 base::Result<InterventionSetup> prepare_interventions(const config::TrainConfig& config,
                                                       const mesh::MeshShape& shape,
                                                       const TracingSetup& tracing,

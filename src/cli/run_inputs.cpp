@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/cli/steering_programs.h"
 #include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/trace/file_contents.h"
 
@@ -35,10 +36,12 @@ base::Result<RunInputs> read_inputs(const config::TrainConfig& config, const mes
     plan = resumed->plan();
     programs = resumed->programs();
   }
-  auto tracing = prepare_tracing(config, shape, tokenizer, plan ? &*plan : nullptr);
+  config::TrainConfig run = config;
+  if (auto status = take_steering_config(run); !status) return status.error();
+  auto tracing = prepare_tracing(run, shape, tokenizer, plan ? &*plan : nullptr);
   if (!tracing) return tracing.error();
   auto intervention =
-      prepare_interventions(config, shape, tracing.value(), programs ? &*programs : nullptr);
+      prepare_interventions(run, shape, tracing.value(), programs ? &*programs : nullptr);
   if (!intervention) return intervention.error();
   return RunInputs{std::move(tracing).value(), std::move(intervention).value()};
 }

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -25,8 +27,10 @@
 #include "src/cli/vector_commands.h"
 #include "tensor_tracer/checkpoint/vector_directory.h"
 #include "tensor_tracer/checkpoint/vector_file.h"
+#include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/config/vector_config.h"
+#include "tensor_tracer/generate/generator.h"
 #include "tensor_tracer/protocol/json_members.h"
 #include "tensor_tracer/vectors/projection.h"
 
@@ -53,8 +57,11 @@ struct ScoreSetup {
   at::Tensor direction = {};         // float64 [hidden]
   std::int64_t row = 0;
   bool includes_first_token = false;
+  std::set<std::int64_t> stop_ids = {};  // of responses that are generated
 
+  bool generates() const { return options.base_responses == "generate"; }
   bool has_base() const { return options.base_responses != "none"; }
+  bool has_base_file() const { return has_base() && !generates(); }
 };
 
 base::Error wrong_layer(const std::string& message) {
@@ -130,6 +137,24 @@ base::Status compare_prompts(const TextFile& texts, const TextFile& base) {
   return {};
 }
 
+// The longest prompt and its response make a sequence.
+base::Result<std::int64_t> generated_length(const ScoreSetup& setup) {
+  const TextFile& file = setup.files[0];
+  std::int64_t longest = 0;
+  for (std::int64_t i = 0; i < file.size; ++i) {
+    const auto text = file.texts->next();
+    if (!text) return text.error();
+    const std::int64_t prompt = text.value()->prompt_length();
+    if (prompt == 0) {
+      return base::invalid_argument("--base-responses", file.texts->place() + " has no prompt",
+                                    "give texts with a prompt and a response, or none");
+    }
+    longest = std::max(longest, prompt);
+  }
+  file.texts->rewind();
+  return std::min(longest + setup.options.max_new_tokens, most_tokens(setup.config.model));
+}
+
 base::Status check_score_output(const config::ScoreConfig& options) {
   std::error_code error;
   if (std::filesystem::exists(options.out, error) && !options.force)
@@ -146,7 +171,7 @@ base::Status read_score_inputs(ScoreSetup& setup) {
   setup.model = std::move(model).value();
   if (auto status = read_direction(setup); !status) return status;
   std::vector<std::pair<std::string, std::string>> files = {{setup.path, setup.path}};
-  if (setup.has_base()) files.emplace_back("--base-responses", setup.options.base_responses);
+  if (setup.has_base_file()) files.emplace_back("--base-responses", setup.options.base_responses);
   std::int64_t longest = 0;
   for (const auto& [option, path] : files) {
     auto read = read_text_file(option, path, setup.model, config);
@@ -154,8 +179,16 @@ base::Status read_score_inputs(ScoreSetup& setup) {
     longest = std::max(longest, read.value().longest);
     setup.files.push_back(std::move(read).value());
   }
-  if (setup.has_base())
+  if (setup.has_base_file())
     if (auto status = compare_prompts(setup.files[0], setup.files[1]); !status) return status;
+  if (setup.generates()) {
+    const auto length = generated_length(setup);
+    if (!length) return length.error();
+    longest = std::max(longest, length.value());
+    if (auto status = read_stop_ids(setup.model.source, setup.model.tokenizer); !status)
+      return status;
+    setup.stop_ids = setup.model.tokenizer.stop_ids;
+  }
   if (auto status = set_sequence_length(setup.model, longest, config); !status) return status;
   const auto shape = config::check_unseen(config, setup.launch.world_size);
   return shape ? base::Status() : shape.error();
@@ -163,7 +196,7 @@ base::Status read_score_inputs(ScoreSetup& setup) {
 
 // Gives every rank the vector and the numbers of texts. Collective.
 void share_score_inputs(ScoreSetup& setup, const comm::ProcessGroup& world) {
-  setup.files.resize(setup.has_base() ? 2 : 1);
+  setup.files.resize(setup.has_base_file() ? 2 : 1);
   share_text_sizes(setup.files, world);
   const auto options = at::device(at::kCPU);
   const std::int64_t width = world.rank() == 0 ? setup.direction.size(0) : 0;
@@ -176,6 +209,48 @@ void share_score_inputs(ScoreSetup& setup, const comm::ProcessGroup& world) {
   if (world.rank() != 0)
     setup.direction = at::empty({numbers[2].item<std::int64_t>()}, options.dtype(at::kDouble));
   world.broadcast(setup.direction, 0);
+  std::string stops = json(setup.stop_ids).dump();
+  comm::broadcast_text(world, stops, 0);
+  setup.stop_ids = json::parse(stops).get<std::set<std::int64_t>>();
+}
+
+// Puts the model's response to each prompt in the place of the text's own, without the end token.
+void answer_prompts(generate::Generator& generator, std::vector<vectors::NumberedText>& texts) {
+  std::vector<std::vector<std::int64_t>> prompts;
+  for (vectors::NumberedText& one : texts) {
+    one.text.ids.resize(static_cast<std::size_t>(one.text.prompt_length()));
+    prompts.push_back(one.text.ids);
+  }
+  const auto responses = generator.run(prompts, {});
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    data::PromptedText& text = texts[i].text;
+    const std::int64_t begin = text.length();
+    const auto& ids = responses[i].ids;
+    text.ids.insert(text.ids.end(), ids.begin(), ids.end() - (responses[i].is_stopped ? 1 : 0));
+    text.response.clear();
+    if (begin < text.length()) text.response.emplace_back(begin, text.length());
+  }
+}
+
+// Of the responses in the file, or of those that the model makes now. Collective.
+std::vector<double> project_base(const ScoreSetup& setup, const model::Gpt& model,
+                                 const train::Groups& groups, vectors::ProjectionOptions options,
+                                 const std::function<void()>& on_text) {
+  const TextFile& file = setup.files.back();
+  if (!setup.generates()) {
+    return vectors::project_responses(model, groups, file.texts.get(), file.size, setup.direction,
+                                      options, on_text);
+  }
+  if (file.texts != nullptr) file.texts->rewind();
+  generate::Generator generator(
+      setup.config.model, model, groups.tensor, nullptr,
+      {.sampling = {.max_new_tokens = setup.options.max_new_tokens}, .stop_ids = setup.stop_ids},
+      {});
+  options.change = [&](std::vector<vectors::NumberedText>& texts) {
+    answer_prompts(generator, texts);
+  };
+  return vectors::project_responses(model, groups, file.texts.get(), file.size, setup.direction,
+                                    options, on_text);
 }
 
 Scores score_texts(const ScoreSetup& setup, const model::Gpt& model, const train::Groups& groups) {
@@ -183,21 +258,14 @@ Scores score_texts(const ScoreSetup& setup, const model::Gpt& model, const train
                                            .row = setup.row,
                                            .most_tokens = setup.config.model.seq_length,
                                            .batch_size = setup.config.micro_batch_size};
-  std::int64_t texts = 0;
-  for (const TextFile& file : setup.files) texts += file.size;
-  TextProgress progress(texts);
-  std::vector<std::vector<double>> projections;
-  for (const TextFile& file : setup.files) {
-    projections.push_back(vectors::project_responses(
-        model, groups, file.texts.get(), file.size, setup.direction, options,
-        [&] { progress.add(); }));
-  }
-  Scores scores{setup.has_base() ? "projection_difference" : "projection",
-                projections[0],
-                projections[0],
-                {}};
+  const TextFile& file = setup.files[0];
+  TextProgress progress(setup.has_base() ? 2 * file.size : file.size);
+  const auto on_text = [&] { progress.add(); };
+  const std::vector<double> own = vectors::project_responses(
+      model, groups, file.texts.get(), file.size, setup.direction, options, on_text);
+  Scores scores{setup.has_base() ? "projection_difference" : "projection", own, own, {}};
   if (!setup.has_base()) return scores;
-  scores.base = std::move(projections[1]);
+  scores.base = project_base(setup, model, groups, options, on_text);
   for (std::size_t i = 0; i < scores.values.size(); ++i) scores.values[i] -= scores.base[i];
   return scores;
 }

@@ -29,16 +29,6 @@ Options response_options(TrainConfig& run, GenerateConfig& generate) {
         {"--batch-size", &run.micro_batch_size, "prompts that run together", positive()}}});
 }
 
-Options written_position_options(TrainConfig& run, GenerateConfig& generate) {
-  Options all = picked(train_options(run),
-                       {"--tensor-tracer-vectors", "--interventions", "--intervention-files"});
-  all.push_back({"--intervention-positions", &generate.intervention_positions,
-                 "tokens at which programs write: all; prompt; or response, which begins at the "
-                 "last token of the prompt",
-                 one_of({"all", "prompt", "response"})});
-  return all;
-}
-
 Options rank_options(TrainConfig& run) {
   Options all = {{"--tensor-model-parallel-size", &run.tensor_model_parallel_size,
                   "ranks that share each layer: all ranks of the launcher"}};
@@ -56,7 +46,10 @@ Options generate_options(TrainConfig& run, GenerateConfig& generate) {
                                           {"--hf-model", "--load-adapter", "--tokenizer"})),
                  in_group("Responses", response_options(run, generate)),
                  in_group("Output", response_output_options(generate)),
-                 in_group("Interventions", written_position_options(run, generate)),
+                 in_group("Interventions", picked(train_options(run),
+                                                  {"--tensor-tracer-vectors", "--steer", "--ablate",
+                                                   "--cap", "--steering-config", "--positions",
+                                                   "--interventions", "--intervention-files"})),
                  in_group("Ranks", rank_options(run))});
 }
 
@@ -71,6 +64,7 @@ base::Status check(const TrainConfig& run, const GenerateConfig& generate) {
   if (generate.prompt.empty() && generate.prompts.empty())
     return base::invalid_argument("--prompts", "there is no prompt",
                                   "give --prompt TEXT or a file");
+  if (auto status = check_steering(run.intervention.steering); !status) return status;
   return check_sampling(generate.sampling, "--");
 }
 

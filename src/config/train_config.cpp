@@ -169,6 +169,7 @@ base::Status check_unseen_options(TrainConfig config) {
   if (status) status = check_export(config);
   if (status) status = check_saves(config.checkpoint);
   if (status) status = check_sampling(config.monitor.responses, "--monitor-");
+  if (status) status = check_steering(config.intervention.steering);
   return status;
 }
 
@@ -194,7 +195,7 @@ bool TrainConfig::is_traced() const {
   const bool plan = !tracer.tensor_tracer_plan.empty() || !monitor.monitor_prompts.empty();
   const bool alarms = !alarm.alarms.empty() || alarm.spike_recorder > 0;
   // Programs need the vectors, too, and need no trace.
-  const bool projects = !tracer.tensor_tracer_vectors.empty() && intervention.interventions.empty();
+  const bool projects = !tracer.tensor_tracer_vectors.empty() && !intervention.has_programs();
   return tracer.tensor_tracer_port || records || plan || alarms || projects;
 }
 

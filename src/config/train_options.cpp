@@ -295,10 +295,12 @@ Options page_options(TracerConfig& tracer) {
 }
 
 Options intervention_options(InterventionConfig& intervention) {
-  return {{"--interventions", &intervention.interventions,
-           "files of programs (docs/intervention_graph.md) that act from the first step on"},
-          {"--intervention-files", &intervention.intervention_files,
-           "folder of safetensors files that programs may read"}};
+  return joined(
+      {steering_options(intervention.steering),
+       {{"--interventions", &intervention.interventions,
+         "files of programs (docs/intervention_graph.md) that act from the first step on"},
+        {"--intervention-files", &intervention.intervention_files,
+         "folder of safetensors files that programs may read"}}});
 }
 
 }  // namespace

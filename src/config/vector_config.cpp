@@ -85,14 +85,18 @@ Options direction_options(ScoreConfig& score) {
 }
 
 Options score_output_options(ScoreConfig& score) {
-  return {{"--base-responses", &score.base_responses,
-           "file of the model's own responses to the same prompts, a line for each text; none: the "
-           "score is the projection, not the difference"},
-          {"--out", &score.out, "the texts with their scores, as JSONL"},
-          {"--drop-top", &score.drop_top,
-           "leave the texts with the largest scores out of --out: a share such as 5%, or a number"},
-          {"--force", &score.force, "replace the file that is there"},
-          {"--json", &score.json, "print one JSON object"}};
+  return {
+      {"--base-responses", &score.base_responses,
+       "the model's own responses to the same prompts: a file with a line for each text; generate: "
+       "made now, of the most probable tokens; none: the score is the projection, not the "
+       "difference"},
+      {"--max-new-tokens", &score.max_new_tokens,
+       "largest number of tokens of a response that is generated", positive()},
+      {"--out", &score.out, "the texts with their scores, as JSONL"},
+      {"--drop-top", &score.drop_top,
+       "leave the texts with the largest scores out of --out: a share such as 5%, or a number"},
+      {"--force", &score.force, "replace the file that is there"},
+      {"--json", &score.json, "print one JSON object"}};
 }
 
 }  // namespace
@@ -147,7 +151,8 @@ base::Status check(const TrainConfig& run, const ScoreConfig& score) {
     return base::invalid_argument("--out", "the name does not end with .jsonl",
                                   "give one, such as scored.jsonl");
   if (score.base_responses.empty())
-    return base::invalid_argument("--base-responses", "there is no file", "give a file, or none");
+    return base::invalid_argument("--base-responses", "there is no file",
+                                  "give a file, generate or none");
   if (score.drop_top.empty() || parse_drop_top(score.drop_top, 1)) return {};
   return base::invalid_argument("--drop-top",
                                 "\"" + score.drop_top + "\" is neither a share nor a number",

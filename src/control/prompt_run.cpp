@@ -25,7 +25,7 @@ class TypedPrompt {
                .phase = trace::Phase::kEval,
                .prompt_set = trace::kTypedPrompt} {
     const data::PromptSet alone{"", {prompt}};
-    text_ = {alone.tokens(), alone.targets()};
+    text_ = {alone.tokens(), alone.targets(), {}, alone.is_text()};
     watch_.set_plan(std::make_shared<const trace::Plan>(std::move(plan)));
   }
 
@@ -85,12 +85,17 @@ void for_each_pass(
   for (std::size_t set = 0; set < sets.size(); ++set) {
     if (sets[set].is_removed) continue;
     const at::Tensor tokens = sets[set].tokens(), targets = sets[set].targets();
+    const at::Tensor is_text = sets[set].is_text();
     std::int64_t micro = 0;
     for (std::int64_t row = 0; row < tokens.size(0); row += rows, ++micro) {
       const trace::ForwardScope scope{step, micro, row, trace::Phase::kEval,
                                       static_cast<std::uint32_t>(set) + 1};
       const std::int64_t count = std::min(rows, tokens.size(0) - row);
-      if (!run(scope, {tokens.narrow(0, row, count), targets.narrow(0, row, count)})) break;
+      const trace::PassText text{tokens.narrow(0, row, count),
+                                 targets.narrow(0, row, count),
+                                 {},
+                                 is_text.narrow(0, row, count)};
+      if (!run(scope, text)) break;
     }
   }
 }

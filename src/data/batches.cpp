@@ -24,6 +24,16 @@ std::span<Number> row_of(const at::Tensor& x_BT, std::int64_t row) {
 
 }  // namespace
 
+// The label of a token is the next one.
+at::Tensor Batch::response() const {
+  if (!counted.defined()) return {};
+  const std::int64_t length = tokens.size(1);
+  at::Tensor mask = at::constant_pad_nd(counted.narrow(1, 0, length - 1), {1, 0}, false);
+  if (!starts.defined()) return mask;
+  const at::Tensor column = at::arange(length, at::device(at::kCPU).dtype(at::kLong));
+  return mask.logical_and_(starts.ne(column));
+}
+
 Batches::Batches(const Blend& blend, std::int64_t seq_length, double valid_percent,
                  std::uint64_t seed)
     : blend_(blend), seq_length_(seq_length), train_(weights_of(blend)), valid_(weights_of(blend)) {

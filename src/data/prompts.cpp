@@ -80,6 +80,13 @@ at::Tensor PromptSet::targets() const {
   return next;
 }
 
+at::Tensor PromptSet::is_text() const {
+  at::Tensor mask = at::zeros_like(tokens(), at::kBool);
+  for (std::size_t row = 0; row < prompts.size(); ++row)
+    mask[static_cast<std::int64_t>(row)].narrow(0, 0, prompts[row].length()).fill_(true);
+  return mask;
+}
+
 base::Result<Prompt> PromptReader::read(const std::string& text, const std::string& subject) const {
   if (text.empty()) {
     return base::invalid_argument(where, subject + " holds no text",

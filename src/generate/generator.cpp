@@ -52,6 +52,16 @@ struct Generator::Batch {
     return std::ranges::all_of(
         is_done, [](std::uint8_t done) { return done != 0; });
   }
+
+  // bool [B, T]: the tokens of this pass at which programs may write. Padding, and rows that are
+  // done already, are not among them.
+  at::Tensor writable(std::int64_t num_tokens) const {
+    const at::Tensor is_open_B1 =
+        at::tensor(is_done, at::device(at::kCPU).dtype(at::kByte)).eq(0).unsqueeze(1);
+    if (cache.is_step()) return is_open_B1;
+    const at::Tensor column_T = at::arange(num_tokens, at::device(at::kCPU).dtype(at::kLong));
+    return column_T.lt(lengths_B.unsqueeze(1)).logical_and(is_open_B1);
+  }
 };
 
 Generator::Generator(const config::ModelConfig& config, const model::Gpt& model,
@@ -69,24 +79,11 @@ Generator::Generator(const config::ModelConfig& config, const model::Gpt& model,
        [&head = model_.head()](const at::Tensor& x) { return head.output_layer(x); }});
 }
 
-// bool [B, T]: the tokens of this pass at which programs may write. Padding, and rows that are done
-// already, are not among them.
-at::Tensor Generator::acting(const Batch& batch, const at::Tensor& tokens_BT) const {
-  const at::Tensor is_open_B1 =
-      at::tensor(batch.is_done, at::device(at::kCPU).dtype(at::kByte)).eq(0).unsqueeze(1);
-  if (batch.cache.is_step())
-    return options_.positions == Positions::kPrompt ? at::zeros_like(is_open_B1) : is_open_B1;
-  const at::Tensor column_T = at::arange(tokens_BT.size(1), at::device(at::kCPU).dtype(at::kLong));
-  const at::Tensor last_B1 = batch.lengths_B.unsqueeze(1) - 1;
-  const at::Tensor acts_BT =
-      options_.positions == Positions::kResponse ? column_T.eq(last_B1) : column_T.le(last_B1);
-  return acts_BT.logical_and(is_open_B1);
-}
-
 at::Tensor Generator::next_logits(Batch& batch, const at::Tensor& tokens_BT,
                                   const at::Tensor& last_B) {
   std::unique_ptr<trace::InterventionPass> programs;
-  if (hooks_ != nullptr) programs = hooks_->begin(batch.scope, tokens_BT, acting(batch, tokens_BT));
+  if (hooks_ != nullptr)
+    programs = hooks_->begin(batch.scope, {tokens_BT, batch.writable(tokens_BT.size(1))});
   trace::Pass untraced;
   const nn::ForwardContext context{.pass = untraced,
                                    .step = batch.scope.step,

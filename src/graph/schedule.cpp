@@ -12,11 +12,17 @@ using expr::NodeId;
 
 constexpr std::size_t kMaxTextBytes = 1024;
 
-enum Member { kPhase, kPrompts, kSteps, kEvery, kLayers, kRows, kTokens, kTokenText };
+enum Member { kPhase, kPrompts, kSteps, kEvery, kLayers, kRows, kTokens, kTokenText, kPositions };
+
+constexpr std::pair<std::string_view, Positions> kPositionNames[] = {
+    {"all", Positions::kAll},
+    {"prompt", Positions::kPrompt},
+    {"response", Positions::kResponse},
+    {"published", Positions::kPublished}};
 
 const Signature kWhen{
     "when(phase=\"train\", steps=\"100-200\", layers=\"8-12\", rows=\"0-3\")",
-    {"phase", "prompts", "steps", "every", "layers", "rows", "tokens", "token_text"},
+    {"phase", "prompts", "steps", "every", "layers", "rows", "tokens", "token_text", "positions"},
     0,
     0};
 
@@ -65,7 +71,8 @@ class ScheduleReader {
            read_ranges(kRows, "rows", false, schedule_.rows) &&
            read_ranges(kTokens, "tokens", true, schedule_.tokens) &&
            (!has(kTokenText) || read_string(reading_, given_[kTokenText], "token_text",
-                                            kMaxTextBytes, schedule_.token_text));
+                                            kMaxTextBytes, schedule_.token_text)) &&
+           read_positions();
   }
 
  private:
@@ -168,6 +175,22 @@ class ScheduleReader {
     schedule_.layers.erase(std::unique(schedule_.layers.begin(), schedule_.layers.end()),
                            schedule_.layers.end());
     return true;
+  }
+
+  bool read_positions() {
+    if (!has(kPositions)) return true;
+    std::string text;
+    if (!read_string(reading_, given_[kPositions], "positions", kMaxTextBytes, text)) return false;
+    const auto known = std::ranges::find(kPositionNames, std::string_view(text),
+                                         &std::pair<std::string_view, Positions>::first);
+    if (known == std::end(kPositionNames)) {
+      return reading_.fail(span(kPositions), "there are no positions " + in_quotes(text),
+                           "write \"all\", \"prompt\", \"response\" or \"published\"");
+    }
+    schedule_.positions = known->second;
+    const std::string& why = reading_.model().no_responses;
+    if (schedule_.positions == Positions::kAll || why.empty()) return true;
+    return reading_.fail(span(kPositions), why, "leave positions out");
   }
 
   Reading& reading_;

@@ -41,6 +41,11 @@ at::Tensor mask_of(const graph::Ranges& ranges, std::int64_t first, std::int64_t
   return mask;
 }
 
+// True where the next position is.
+at::Tensor is_before(const at::Tensor& mask_BT) {
+  return at::constant_pad_nd(mask_BT.narrow(1, 1, mask_BT.size(1) - 1), {0, 1}, false);
+}
+
 // The length of a prompt without its padding of zeros.
 std::int64_t length_of(const at::Tensor& prompt) {
   const auto* token = prompt.const_data_ptr<std::int64_t>();
@@ -56,6 +61,40 @@ at::Tensor positions_of(const graph::Ranges& ranges, const at::Tensor& tokens, b
   for (const at::Tensor& prompt : tokens.cpu().contiguous().unbind())
     rows.push_back(mask_of(ranges, 0, size, length_of(prompt)));
   return at::stack(rows);
+}
+
+at::Tensor response_of(const trace::ForwardScope& scope, const trace::ProgramTokens& tokens) {
+  if (tokens.response.defined()) return tokens.response;
+  const bool is_prompt =
+      scope.phase == trace::Phase::kGeneration ? scope.batch == 0 : scope.prompt_set > 0;
+  return at::full(tokens.ids.sizes(), !is_prompt, at::device(at::kCPU).dtype(at::kBool));
+}
+
+// The rule of the code of persona vectors: every token in training; otherwise the last token of
+// each pass, from which the next token of the response is predicted. Undefined: all positions.
+at::Tensor published_positions(const trace::ForwardScope& scope,
+                               const trace::ProgramTokens& tokens) {
+  if (scope.phase != trace::Phase::kGeneration)
+    return scope.prompt_set > 0 ? positions_of({{-1, -1}}, tokens.ids, true) : at::Tensor();
+  if (tokens.response.defined()) return tokens.response.logical_or(is_before(tokens.response));
+  if (scope.batch > 0 || !tokens.writable.defined()) return {};
+  return tokens.writable.logical_and(is_before(tokens.writable).logical_not());
+}
+
+// Undefined: all positions.
+at::Tensor part_of_text(graph::Positions positions, const trace::ForwardScope& scope,
+                        const trace::ProgramTokens& tokens) {
+  switch (positions) {
+    case graph::Positions::kAll:
+      break;
+    case graph::Positions::kPrompt:
+      return response_of(scope, tokens).logical_not();
+    case graph::Positions::kResponse:
+      return response_of(scope, tokens);
+    case graph::Positions::kPublished:
+      return published_positions(scope, tokens);
+  }
+  return {};
 }
 
 }  // namespace
@@ -185,21 +224,25 @@ std::shared_ptr<const Specialization> ActiveProgram::specialization_for(const Sh
   return specializations[shape] = specialize(program, layers, shape, context, contents);
 }
 
-at::Tensor ActiveProgram::selected(const trace::ForwardScope& scope, const at::Tensor& tokens,
+at::Tensor ActiveProgram::selected(const trace::ForwardScope& scope,
+                                   const trace::ProgramTokens& tokens,
                                    const TokenTexts* texts) const {
   const graph::Schedule& when = program.when;
+  const at::Tensor& ids = tokens.ids;
   at::Tensor all;
   const auto narrow_to = [&all](const at::Tensor& mask) {
     all = all.defined() ? all.logical_and(mask) : mask;
   };
-  const auto shape = tokens.sizes();
+  const auto shape = ids.sizes();
   if (!when.rows.empty()) {
     const at::Tensor rows = mask_of(when.rows, scope.first_row, shape[0], shape[0]);
     narrow_to(rows.unsqueeze(1).expand(shape));
   }
-  if (!when.tokens.empty()) narrow_to(positions_of(when.tokens, tokens, scope.prompt_set > 0));
-  if (!when.token_text.empty()) narrow_to(spelled(tokens, when.token_text, *texts));
-  return all.defined() ? all.to(tokens.device()) : all;
+  if (!when.tokens.empty()) narrow_to(positions_of(when.tokens, ids, scope.prompt_set > 0));
+  if (!when.token_text.empty()) narrow_to(spelled(ids, when.token_text, *texts));
+  if (const at::Tensor part = part_of_text(when.positions, scope, tokens); part.defined())
+    narrow_to(part);
+  return all.defined() ? all.to(ids.device()) : all;
 }
 
 nlohmann::json ActiveProgram::describe() const {

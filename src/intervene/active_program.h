@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/intervene/compiled_program.h"
+#include "tensor_tracer/trace/intervention_hooks.h"
 #include "tensor_tracer/trace/plan.h"
 
 namespace tt::intervene {
@@ -112,9 +113,10 @@ struct ActiveProgram : ProgramSettings {
   /// Compiles on demand. Keeps a limited number of shapes and removes the oldest.
   std::shared_ptr<const Specialization> specialization_for(const Shape& shape,
                                                            const Context& context);
-  /// The positions that rows, tokens and token_text of `when` select: bool [batch, sequence];
-  /// undefined: all positions. `texts`: of the run; null if token_text is refused.
-  at::Tensor selected(const trace::ForwardScope& scope, const at::Tensor& tokens,
+  /// The positions that rows, tokens, token_text and positions of `when` select: bool
+  /// [batch, sequence]; undefined: all positions. `texts`: of the run; null if token_text is
+  /// refused.
+  at::Tensor selected(const trace::ForwardScope& scope, const trace::ProgramTokens& tokens,
                       const TokenTexts* texts) const;
   /// {"name", "text", "parameters", "since", …} of docs/protocol.md.
   nlohmann::json describe() const;

@@ -56,7 +56,8 @@ base::Status check_fit(const LayerDraft& draft, const graph::Effect& effect,
   return check(*effect.condition, "the condition");
 }
 
-// rows, tokens and token_text select positions of a batch, so the effect must have batch rows.
+// rows, tokens, token_text and positions select a part of a batch, so the effect must have batch
+// rows.
 base::Status check_where(const LayerDraft& draft, const graph::Effect& effect, bool has_no_rows) {
   const graph::Schedule& when = draft.program.when;
   if (!when.token_text.empty() && draft.context.token_texts == nullptr) {
@@ -65,12 +66,13 @@ base::Status check_where(const LayerDraft& draft, const graph::Effect& effect, b
                                                 "this run does not know",
                                                 "call attach() with the model's tokenizer"});
   }
-  const bool chooses = !when.rows.empty() || !when.tokens.empty() || !when.token_text.empty();
+  const bool chooses = !when.rows.empty() || !when.tokens.empty() || !when.token_text.empty() ||
+                       when.positions != graph::Positions::kAll;
   if (!chooses || !has_no_rows) return {};
   return expr::to_error(draft.program.ast(),
                         {effect.span,
-                         "rows, tokens and token_text choose positions, which a weight and a skip "
-                         "do not have",
+                         "rows, tokens, token_text and positions choose a part of the text, which "
+                         "a weight and a skip do not have",
                          "leave them out of when(…), or put this line into a separate program"});
 }
 

@@ -55,16 +55,15 @@ class Engine final : public trace::InterventionHooks {
   void use_modules(trace::ModuleCalls modules) override { modules_ = std::move(modules); }
 
   std::unique_ptr<trace::InterventionPass> begin(const trace::ForwardScope& scope,
-                                                 const at::Tensor& tokens,
-                                                 const at::Tensor& positions) override {
+                                                 const trace::ProgramTokens& tokens) override {
     std::unique_ptr<EnginePass> pass;
     const bool is_rehearsal = preview_ != nullptr || !prompted_.empty();
     const auto add = [&](const std::shared_ptr<ActiveProgram>& program) {
       if (!program->acts_at(scope.stage) || !program->is_due(scope, context_.model)) return;
       if (preview_ == nullptr) program->counts.was_due = true;
       if (scope.phase == trace::Phase::kGeneration && !begin_token(*program, scope)) return;
-      const auto specialization =
-          agree_on_specialization(*program, {tokens.size(0), tokens.size(1)}, context_, tensor_);
+      const auto specialization = agree_on_specialization(
+          *program, {tokens.ids.size(0), tokens.ids.size(1)}, context_, tensor_);
       if (specialization->error) {
         if (preview_ == nullptr && !scope.is_copy) ++program->counts.failed;
         if (!prompted_.empty()) prompt_errors_[program->name] = specialization->error->message;
@@ -74,7 +73,7 @@ class Engine final : public trace::InterventionHooks {
       if (pass == nullptr) {
         SavedValues* saved = tensor_.rank() == 0 && !scope.is_copy ? &saved_ : nullptr;
         pass = std::make_unique<EnginePass>(
-            ForwardEnv{context_, tensor_, modules_, scope, tokens, positions, saved, is_rehearsal});
+            ForwardEnv{context_, tensor_, modules_, scope, tokens, saved, is_rehearsal});
       }
       pass->add(program, specialization);
     };

@@ -22,8 +22,8 @@ EnginePass::EnginePass(ForwardEnv env)
 void EnginePass::add(std::shared_ptr<ActiveProgram> program,
                      const std::shared_ptr<const Specialization>& specialization) {
   at::Tensor selected = program->selected(env_.scope, env_.tokens, env_.context.token_texts.get());
-  if (env_.positions.defined())
-    selected = selected.defined() ? selected.logical_and(env_.positions) : env_.positions;
+  if (const at::Tensor& writable = env_.tokens.writable; writable.defined())
+    selected = selected.defined() ? selected.logical_and(writable) : writable;
   auto values = program->values_of_step(env_.scope.step);
   const int stage = env_.scope.stage;
   if (env_.is_preview == program->is_preview && !env_.scope.is_copy)
@@ -54,7 +54,7 @@ void EnginePass::start(std::shared_ptr<const ExecutionPlan> plan) {
   plan_ = std::move(plan);
   acts_ = plan_->acts();
   is_met_.resize(num_action_keys(env_.context.places()), false);
-  act(plan_->at_once(), env_.tokens);
+  act(plan_->at_once(), env_.tokens.ids);
 }
 
 at::Tensor EnginePass::act(const Action& action, const at::Tensor& now) {

@@ -27,8 +27,7 @@ struct ForwardEnv {
   const comm::ProcessGroup& tensor;
   const trace::ModuleCalls& modules;
   trace::ForwardScope scope;
-  at::Tensor tokens;             // int64 [batch, sequence]
-  at::Tensor positions;          // bool [batch, sequence], where programs may write; undefined: all
+  trace::ProgramTokens tokens;
   SavedValues* saved = nullptr;  // null: this rank sends nothing
   bool is_preview = false;       // saves nothing, counts only the preview's program
   bool is_repeat = false;        // a recomputation reaches a place again: counts and saves nothing

@@ -20,11 +20,11 @@ constexpr const char* kOldest =
 constexpr const char* kEraseStep =
     "DELETE FROM frames WHERE run = ? AND step = ? AND (prompt_set = 0) = ?";
 constexpr const char* kEraseEventsBefore =
-    "DELETE FROM events WHERE kind IN ('applied', 'saved') AND time_ns < ?";
+    "DELETE FROM events WHERE kind IN ('applied', 'saved', 'projections') AND time_ns < ?";
 constexpr const char* kEraseOldestEvents = R"sql(
   DELETE FROM events
-  WHERE id IN (SELECT id FROM events WHERE kind IN ('applied', 'saved') ORDER BY id LIMIT 16)
-    AND id < (SELECT max(id) FROM events WHERE kind IN ('applied', 'saved')))sql";
+  WHERE id IN (SELECT id FROM events WHERE kind IN ('applied', 'saved', 'projections') ORDER BY id LIMIT 16)
+    AND id < (SELECT max(id) FROM events WHERE kind IN ('applied', 'saved', 'projections')))sql";
 
 struct Oldest {
   std::int64_t id = 0;

@@ -232,7 +232,8 @@ std::string Recording::last_phase(std::uint64_t run) {
 }
 
 std::vector<std::pair<std::int64_t, Event>> Recording::events(const EventQuery& query) {
-  const std::string kinds = query.kind ? "kind = ?3" : "kind NOT IN ('applied', 'saved')";
+  const std::string kinds =
+      query.kind ? "kind = ?3" : "kind NOT IN ('applied', 'saved', 'projections')";
   SQLite::Statement select(*database_,
                            "SELECT id, run, time_ns, step, kind, session, who, detail FROM events "
                            "WHERE id > ?1 AND " +

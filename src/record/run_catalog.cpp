@@ -26,9 +26,9 @@ using nlohmann::json;
 using protocol::text_of;
 
 constexpr std::array<const char*, 4> kSuffixes = {"", "-journal", "-wal", "-shm"};
-constexpr std::array<const char*, 10> kRunFiles = {
-    "alarms.json", "alarm_command.log", "hub.json", "hub.log",      "lock",
-    "open.html",   "run.json",          "token",    "viewer_token", "worker_token"};
+constexpr std::array<const char*, 11> kRunFiles = {
+    "alarms.json", "alarm_command.log", "baselines.json", "hub.json",     "hub.log",     "lock",
+    "open.html",   "run.json",          "token",          "viewer_token", "worker_token"};
 
 json read_json(const fs::path& path) {
   const auto text = base::read_small_file(path.string());

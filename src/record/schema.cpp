@@ -36,7 +36,7 @@ CREATE TABLE events (
 
 // For the rule that limits the file's size. Older recordings do not have this index.
 constexpr const char* kIndexes = R"sql(
-CREATE INDEX IF NOT EXISTS data_events ON events (time_ns) WHERE kind IN ('applied', 'saved'))sql";
+CREATE INDEX IF NOT EXISTS data_events ON events (time_ns) WHERE kind IN ('applied', 'saved', 'projections'))sql";
 
 bool is_empty(SQLite::Database& database) {
   return database.execAndGet("SELECT count(*) FROM sqlite_schema").getInt64() == 0;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/trace/captured.h"
+#include "src/trace/token_means.h"
 #include "src/trace/tracer_core.h"
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/base/hash.h"
@@ -74,8 +75,9 @@ struct Pass::State final : EndedPass, std::enable_shared_from_this<Pass::State> 
                       const std::string& failure = "") noexcept {
     if (stage_ != Stage::kForward) return;
     for_each_entry(place, /*gradient=*/false, [&](std::size_t entry) {
-      std::optional<Slot> slot = plan_->slot_for(entry, place.layer, local, text_);
-      if (slot) write(memory_.values, memory_.values.add(std::move(*slot)), local, {}, failure);
+      const at::Tensor taken = taken_by(entry, local);
+      std::optional<Slot> slot = plan_->slot_for(entry, place.layer, taken, text_);
+      if (slot) write(memory_.values, memory_.values.add(std::move(*slot)), taken, {}, failure);
     });
   }
 
@@ -185,6 +187,13 @@ struct Pass::State final : EndedPass, std::enable_shared_from_this<Pass::State> 
         plan_->switch_off(entry, reason_of(error));
       }
     }
+  }
+
+  at::Tensor taken_by(std::size_t entry, const at::Tensor& local) {
+    const MeanOver over = plan_->plan().entries[entry].mean_over;
+    if (over == MeanOver::kNothing) return local;
+    const base::CpuTimer timer(memory_.entry_seconds[entry]);
+    return token_means(over, local, text_);
   }
 
   bool takes(std::size_t entry, const points::PlaceKey& place, bool gradient) const {

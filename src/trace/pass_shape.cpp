@@ -34,9 +34,10 @@ std::vector<PassSize> pass_sizes(const PlanEntry& entry, const PlanContext& cont
   const std::int64_t batch = context.micro_batch_size;
   if (entry.prompt_set == 0) return {{batch, context.seq_length}};
   const points::PromptShape& set = entry.prompts;
+  const std::int64_t tokens = entry.mean_over == MeanOver::kNothing ? set.tokens : 1;
   std::vector<PassSize> sizes;
-  if (set.rows >= batch) sizes.push_back({batch, set.tokens, set.rows / batch});
-  if (set.rows % batch > 0) sizes.push_back({set.rows % batch, set.tokens});
+  if (set.rows >= batch) sizes.push_back({batch, tokens, set.rows / batch});
+  if (set.rows % batch > 0) sizes.push_back({set.rows % batch, tokens});
   return sizes;
 }
 

@@ -180,6 +180,57 @@ base::Status parse_tokens(const json& value, std::int64_t seq_length, const std:
   return {};
 }
 
+constexpr std::pair<std::string_view, MeanOver> kMeanOvers[] = {
+    {"prompt", MeanOver::kPrompt},
+    {"last-prompt", MeanOver::kLastPrompt},
+    {"response", MeanOver::kResponse}};
+
+base::Status parse_responses(const json& value, const PlanContext& context,
+                             const std::string& where, PlanEntry& entry) {
+  if (!value.is_boolean()) return base::invalid_argument(where, "must be true or false");
+  entry.responses = value.get<bool>();
+  if (!entry.responses) return {};
+  if (entry.prompt_set == 0)
+    return base::invalid_argument(where, "the run's own data has no responses",
+                                  "name a prompt set under prompts");
+  if (context.response_tokens == 0)
+    return base::invalid_argument(where, "this run has no responses to prompts",
+                                  "start it with --monitor-generate-interval");
+  entry.prompts.tokens =
+      std::min(context.seq_length, entry.prompts.tokens + context.response_tokens);
+  return {};
+}
+
+base::Status parse_mean_over(const json& value, const points::Place& point,
+                             const std::string& where, PlanEntry& entry) {
+  if (value.is_null()) return {};
+  const auto known =
+      std::ranges::find_if(kMeanOvers, [&](const auto& name) { return value == name.first; });
+  if (known == std::end(kMeanOvers))
+    return base::invalid_argument(where, value.dump() + " names no tokens",
+                                  "write \"prompt\", \"last-prompt\" or \"response\"");
+  entry.mean_over = known->second;
+  if (entry.prompt_set == 0)
+    return base::invalid_argument(where, "the run's own data has no prompts",
+                                  "name a prompt set under prompts");
+  if (entry.mean_over == MeanOver::kResponse && !entry.responses)
+    return base::invalid_argument(where, "a prompt alone has no response",
+                                  "add \"responses\": true");
+  if (entry.tokens)
+    return base::invalid_argument(where, "does not go with tokens", "leave one of them out");
+  const bool shards_tokens = point.placement.is_sharded() && point.placement.dim == 1;
+  if (point.dims.size() == 3 && !point.holds_integers() && !shards_tokens) return {};
+  return base::invalid_argument(where, point.name + " has no mean over tokens here",
+                                "leave it out");
+}
+
+base::Status check_mean_over(const PlanEntry& entry, const std::string& where) {
+  const Compressor& compressor = *entry.compressor;
+  if (entry.mean_over == MeanOver::kNothing) return {};
+  if (compressor.kept.units == 0 && !compressor.needs_targets) return {};
+  return base::invalid_argument(where, "this compressor needs each token", "leave it out");
+}
+
 base::Status parse_dtype(const json& value, const points::Place& point, const std::string& where,
                          PlanEntry& entry) {
   const bool integers = point.holds_integers();
@@ -288,16 +339,22 @@ base::Status parse_selection(const json& text, const std::string& where, const P
   if (status) status = check_of_step(entry, point, where);
   if (status) status = parse_rows(part("rows"), where + ".rows", entry);
   if (status) status = parse_tokens(part("tokens"), context.seq_length, where + ".tokens", entry);
+  if (status) {
+    status =
+        parse_responses(text.value("responses", json(false)), context, where + ".responses", entry);
+  }
+  if (status) status = parse_mean_over(part("mean_over"), point, where + ".mean_over", entry);
   return status;
 }
 
 base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
                                     const PlanContext& context) {
   if (!text.is_object()) return base::invalid_argument(where, "must be an object");
-  base::Status status = refuse_unknown_keys(
-      text, where,
-      {"point", "enabled", "direction", "layers", "every", "phases", "eval_forwards",
-       "micro_batches", "prompts", "rows", "tokens", "compressor", "dtype"});
+  base::Status status =
+      refuse_unknown_keys(text, where,
+                          {"point", "enabled", "direction", "layers", "every", "phases",
+                           "eval_forwards", "micro_batches", "prompts", "responses", "rows",
+                           "tokens", "mean_over", "compressor", "dtype"});
   if (!status) return status.error();
   auto index = parse_point(text, where, *context.places);
   if (!index) return index.error();
@@ -313,6 +370,7 @@ base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
                                      compressor_context(entry, context));
   if (!compressor) return compressor.error();
   entry.compressor = std::move(compressor).value();
+  if (status = check_mean_over(entry, where + ".mean_over"); !status) return status.error();
   const points::Place& point = context.places->rows()[entry.point];
   status = parse_dtype(text.value("dtype", json()), point, where + ".dtype", entry);
   if (!status) return status.error();
@@ -345,6 +403,9 @@ json to_json(const PlanEntry& entry, const PlanContext& context) {
   if (entry.tokens) text["tokens"] = {entry.tokens->first, entry.tokens->second};
   if (entry.prompt_set > 0) {
     text["prompts"] = entry.prompts.name;
+    if (entry.responses) text["responses"] = true;
+    for (const auto& [name, over] : kMeanOvers)
+      if (over == entry.mean_over) text["mean_over"] = name;
     return text;
   }
   text["micro_batches"] = entry.micro_batches;
@@ -374,14 +435,36 @@ json how_prompts_are_predicted(const points::PromptShape& set, std::int64_t leng
   return entries;
 }
 
-// A plan of InputTokens and HiddenStates of the first `tokens` tokens, and of projections on the
-// run's vectors.
-json watch_first(std::int64_t tokens, const PlanContext& context) {
-  json projection;
+// The projection on the run's first vectors; null if it has none.
+json projection_on(const PlanContext& context) {
   std::vector<std::string> vectors;
   if (context.vectors != nullptr) vectors = context.vectors->names();
   if (vectors.size() > kMaxVectors) vectors.resize(kMaxVectors);
-  if (!vectors.empty()) projection = {{"kind", "projection"}, {"vectors", std::move(vectors)}};
+  if (vectors.empty()) return {};
+  return {{"kind", "projection"}, {"vectors", std::move(vectors)}};
+}
+
+// The projections of a prompt set that alarms compare: at the last token of each prompt, and the
+// mean over each response.
+json how_prompts_project(const std::string& set, const PlanContext& context) {
+  json entries = json::array();
+  const json projection = projection_on(context);
+  if (projection.is_null()) return entries;
+  entries.push_back({{"point", "HiddenStates"},
+                     {"prompts", set},
+                     {"rows", 0},
+                     {"mean_over", "last-prompt"},
+                     {"compressor", projection}});
+  if (context.response_tokens == 0) return entries;
+  entries.push_back(entries.front());
+  entries.back().update({{"responses", true}, {"mean_over", "response"}});
+  return entries;
+}
+
+// A plan of InputTokens and HiddenStates of the first `tokens` tokens, and of projections on the
+// run's vectors.
+json watch_first(std::int64_t tokens, const PlanContext& context) {
+  const json projection = projection_on(context);
   json entries = json::array();
   const auto watch = [&](const json& selection) {
     json states = {{"point", "HiddenStates"}};
@@ -403,6 +486,7 @@ json watch_first(std::int64_t tokens, const PlanContext& context) {
 
 bool PlanEntry::takes(const ForwardScope& scope) const {
   if (!enabled || scope.step % every != 0 || scope.prompt_set != prompt_set) return false;
+  if (responses != (scope.phase == Phase::kGeneration)) return false;
   if (prompt_set > 0) return true;
   if (scope.phase == Phase::kEval)
     return in_eval && (all_eval_forwards || (scope.batch == 0 && scope.micro_batch == 0));
@@ -450,6 +534,12 @@ json default_plan(const PlanContext& context) {
   for (std::int64_t tokens = context.seq_length / 2; tokens > 0; tokens /= 2) {
     if (parse_plan(plan, context, 0)) break;
     plan = watch_first(tokens, context);
+  }
+  for (const std::string& set : context.prompt_sets.names()) {
+    json longer = plan;
+    for (json& entry : how_prompts_project(set, context))
+      longer["entries"].push_back(std::move(entry));
+    if (parse_plan(longer, context, 0)) plan = std::move(longer);
   }
   const auto sets = context.prompt_sets.now();
   for (const points::PromptShape& set : *sets) {

@@ -44,8 +44,9 @@ EntryCost cost_of_entry(const PlanEntry& entry, const PlanContext& context,
   for (const PassSize& size : pass_sizes(entry, context)) {
     const EntryCost pass = cost_of_pass(entry, context, size);
     if (entry.prompt_set > 0) {
-      add(cost, pass,
-          share(entry.every, passes.monitor_interval) * static_cast<double>(size.passes));
+      const std::int64_t interval =
+          entry.responses ? passes.response_interval : passes.monitor_interval;
+      add(cost, pass, share(entry.every, interval) * static_cast<double>(size.passes));
       continue;
     }
     if (entry.in_train) {

@@ -95,6 +95,7 @@ base::Result<Plan> parse_prompt_plan(const json& text, const PlanContext& contex
   auto entries = entries_for(text, kName);
   if (!entries) return entries.error();
   PlanContext alone = context;
+  alone.response_tokens = 0;
   alone.prompt_sets = points::PromptSets({{.name = kName, .tokens = tokens}});
   auto plan = parse_plan({{"entries", std::move(entries).value()}}, alone, 0);
   if (!plan) return plan.error();

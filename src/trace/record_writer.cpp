@@ -40,7 +40,8 @@ protocol::RecordHeader RecordWriter::header_for(const Plan& plan, const ForwardS
   header.tensor_rank = static_cast<std::uint16_t>(identity_.coordinates.tensor);
   header.pipeline_rank = static_cast<std::uint16_t>(identity_.coordinates.pipeline);
   header.data_rank = static_cast<std::uint16_t>(identity_.coordinates.data);
-  header.phase = static_cast<protocol::RecordPhase>(scope.phase);
+  header.phase =
+      scope.phase == Phase::kTrain ? protocol::RecordPhase::kTrain : protocol::RecordPhase::kEval;
   header.direction =
       entry.gradient ? protocol::RecordDirection::kGradient : protocol::RecordDirection::kValue;
   header.dtype = entry.dtype;

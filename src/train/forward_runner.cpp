@@ -33,7 +33,14 @@ OpenForward ForwardRunner::open(const trace::ForwardScope& scope, const trace::P
   OpenForward forward;
   if (tracer != nullptr) forward.pass = tracer->begin(scope);
   forward.pass.set_text(text);
-  if (hooks != nullptr) forward.interventions = hooks->begin(scope, text.tokens);
+  const bool is_response = scope.phase == trace::Phase::kGeneration;
+  if (hooks == nullptr || (is_response && !forward.pass.armed())) return forward;
+  trace::ForwardScope acting = scope;
+  if (is_response) {  // the generation has counted the programs
+    acting.batch = 1;
+    acting.is_copy = true;
+  }
+  forward.interventions = hooks->begin(acting, {text.tokens, {}, text.response});
   return forward;
 }
 
@@ -61,7 +68,8 @@ OpenForward ForwardRunner::forward(const GlobalBatch& of, std::int64_t micro_bat
   const at::AutoGradMode mode(of.has_backward);
   const data::Batch batch = read(of, micro_batch);
   const trace::ForwardScope scope{of.step, micro_batch, batch.first_row, of.phase, 0, of.index};
-  OpenForward forward = open(scope, {batch.tokens, batch.labels}, tracer, hooks_);
+  const trace::PassText text{batch.tokens, batch.labels, batch.response()};
+  OpenForward forward = open(scope, text, tracer, hooks_);
   nn::ForwardContext context = context_of(forward, scope, of.drops);
   context.documents = nn::RowDocuments(batch.starts);
   if (of.check != nullptr) context.interventions = of.check->after(context.interventions);

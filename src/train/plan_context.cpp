@@ -18,11 +18,15 @@ trace::PlanContext make_plan_context(const config::TrainConfig& config,
   context.seq_length = config.model.seq_length;
   context.vectors = vectors;
   context.prompt_sets.replace(control::shapes_of(prompts));
+  if (config.monitor.monitor_generate_interval > 0)
+    context.response_tokens = config.monitor.responses.max_new_tokens;
   return context;
 }
 
 trace::OtherPasses make_other_passes(const config::TrainConfig& config) {
-  return {config.eval_interval, config.eval_iters, config.monitor.monitor_interval};
+  const config::MonitorConfig& monitor = config.monitor;
+  return {config.eval_interval, config.eval_iters, monitor.monitor_interval,
+          monitor.monitor_generate_interval};
 }
 
 }  // namespace tt::train

@@ -87,8 +87,8 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
           parts_.is_told_to_stop, saving()) {
   load();
   if (config_.monitor.monitor_generate_interval > 0) {
-    responses_ = std::make_unique<PromptResponses>(config_, parts_.groups, model_, parts_.hooks,
-                                                   parts_.response_text, parts_.sink);
+    responses_ = std::make_unique<PromptResponses>(config_, parts_.groups, model_, runner_,
+                                                   parts_.hooks, parts_.response_text, parts_.sink);
   }
   if (!config.checkpoint.save.empty()) {
     checkpoints_.emplace(config_.checkpoint, parts_.groups,
@@ -119,6 +119,7 @@ void Trainer::run_steps() {
                                     : notify_phase("training", done);
   std::int64_t number = done + 1;
   for (; begin_step(number); ++number) {
+    if (number == done + 1) run_baseline();
     StepReport report = step(number);
     const bool is_last = number == config_.train_iters;
     if (config_.eval_interval > 0 && (number % config_.eval_interval == 0 || is_last))
@@ -295,7 +296,20 @@ void Trainer::run_prompts(std::int64_t number) {
   if (number % config_.monitor.monitor_interval == 0 || is_last)
     runner_.run_prompts(parts_.prompts, number, tracer_);
   if (responses_ != nullptr && (number % config_.monitor.monitor_generate_interval == 0 || is_last))
-    responses_->run(parts_.prompts, number);
+    responses_->run(parts_.prompts, number, tracer_);
+}
+
+// The projections of the prompts before the first step, which later ones are compared with.
+void Trainer::run_baseline() {
+  const std::vector<trace::PlanEntry>& entries = tracer_.plan().entries;
+  const auto compares = [](const trace::PlanEntry& entry) {
+    return entry.enabled && entry.mean_over != trace::MeanOver::kNothing;
+  };
+  if (std::ranges::none_of(entries, compares)) return;
+  runner_.run_prompts(parts_.prompts, parts_.steps_done, tracer_);
+  const bool takes_responses = std::ranges::any_of(
+      entries, [&](const trace::PlanEntry& entry) { return compares(entry) && entry.responses; });
+  if (takes_responses) responses_->run(parts_.prompts, parts_.steps_done, tracer_);
 }
 
 double Trainer::evaluate(std::int64_t number) {

@@ -9,7 +9,6 @@
 
 #include "tensor_tracer/vectors/kinds.h"
 #include "tensor_tracer/vectors/state_reader.h"
-#include "tensor_tracer/vectors/text_spreader.h"
 
 namespace tt::vectors {
 
@@ -28,8 +27,9 @@ std::vector<double> project_responses(const model::Gpt& model, const train::Grou
     on_text();
     return NumberedText{next++, next_text(*texts, options.most_tokens)};
   };
-  TextSpreader(groups, options.batch_size).run(pull, [&](const std::vector<NumberedText>& own) {
+  TextSpreader(groups, options.batch_size).run(pull, [&](std::vector<NumberedText> own) {
     if (own.empty()) return;
+    if (options.change) options.change(own);
     std::vector<const data::PromptedText*> batch;
     for (const NumberedText& one : own) batch.push_back(&one.text);
     const StateMeans means = reader.read(batch);

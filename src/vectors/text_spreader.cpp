@@ -74,7 +74,7 @@ void TextSpreader::run(const Pull& pull, const Visit& visit) const {
       const std::size_t end = std::min(first + round, window.size());
       for (std::size_t i = first + replica; i < end; i += replicas)
         own.push_back(std::move(window[i]));
-      visit(own);
+      visit(std::move(own));
     }
   }
 }

@@ -56,7 +56,7 @@ PROGRAMS = {
     "every_layer": "when(layers=\"8-12\", steps=\"100-\", every=2)\n"
                    "layers[layer + 1].output += 0.5 * vector(\"evil\")[layer] * layer",
     "when": "when(phase=\"train,eval\", prompts=\"probes,chat\", steps=\"5,10-20\", rows=\"0-3,-1\", "
-            "tokens=\"-1\", token_text=\" not\")\nlogits *= 2",
+            "tokens=\"-1\", token_text=\" not\", positions=\"response\")\nlogits *= 2",
     "conditions": "if (layers[4].output @ vector(\"evil\")[4] > 3)[..., None]: layers[4].output = 0.0\n"
                   "if layers[4].output.mean() > 0: skip(layers[5])\n"
                   "if ~(tokens == 3).any(): save(tokens, \"ids\", send=False)",

@@ -150,7 +150,8 @@ STEER = "v = vector(\"shift\")[1]\nlayers[1].output = layers[1].output + 2.0 * v
 def steered_logits(model: Any, prompt: Ids, response: Ids, shift: torch.Tensor, positions: str) -> torch.Tensor:
     """One forward, with a hook that adds the vector at the tokens that a program counts."""
     length = len(prompt)
-    at = {"all": slice(0, None), "prompt": slice(0, length), "response": slice(length - 1, None)}[positions]
+    at = {"all": slice(0, None), "prompt": slice(0, length), "response": slice(length, None),
+          "published": slice(length - 1, None)}[positions]  # fmt: skip
 
     def add(_module: Any, _inputs: Any, output: Any) -> Any:
         hidden = (output[0] if isinstance(output, tuple) else output).clone()
@@ -164,33 +165,44 @@ def steered_logits(model: Any, prompt: Ids, response: Ids, shift: torch.Tensor, 
         hook.remove()
 
 
-def steer(folder: Path, llama: tuple[Any, Path], ranks: int = 1, **flags: Any) -> tuple[Generated, torch.Tensor]:
+def steer(
+    folder: Path, llama: tuple[Any, Path], ranks: int = 1, positions: str = "all", **flags: Any
+) -> tuple[Generated, torch.Tensor]:
     (folder / "vectors").mkdir(parents=True)
     torch.manual_seed(3)
     vector = torch.randn(3, 48)
     torch.save(vector, folder / "vectors" / "shift.pt")
-    (folder / "steer.tti").write_text(STEER)
+    (folder / "steer.tti").write_text(f'when(positions="{positions}")\n{STEER}')
     found = generate(llama[1], PROMPTS, folder, ranks, interventions=folder / "steer.tti", top_logits=VOCABULARY,
                      tensor_tracer_vectors=folder / "vectors", **flags)  # fmt: skip
     return found, vector[1]
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("positions", ["all", "prompt", "response"])
+@pytest.mark.parametrize("positions", ["all", "prompt", "response", "published"])
 def test_a_program_changes_the_positions_that_it_counts(
     llama: tuple[Any, Path], positions: str, ranks: int, tmp_path: Path
 ) -> None:
     model, _ = llama
-    flags = {"intervention_positions": positions, "max_new_tokens": TOKENS, "ignore_eos": True}
-    found, shift = steer(tmp_path, llama, ranks, **flags)
+    flags = {"max_new_tokens": TOKENS, "ignore_eos": True}
+    found, shift = steer(tmp_path, llama, ranks, positions, **flags)
     plain = generate(llama[1], PROMPTS, tmp_path, max_new_tokens=TOKENS, ignore_eos=True).ids()
     assert found.ids() != plain
     for prompt, response in zip(PROMPTS, found.responses, strict=True):
         logits = steered_logits(model, prompt, response["token_ids"], shift, positions)
         assert_best_tokens(response, logits, 1e-3)
     prompts, read = sum(map(len, PROMPTS)), len(PROMPTS) * (TOKENS - 1)
-    counted = {"all": prompts + read, "prompt": prompts, "response": len(PROMPTS) + read}[positions]
-    assert found.positions() == {"steer": counted}
+    counted = {"all": prompts + read, "prompt": prompts, "response": read, "published": len(PROMPTS) + read}
+    assert found.positions() == {"steer": counted[positions]}
+
+
+def test_the_flags_generate_as_the_program_does(llama: tuple[Any, Path], tmp_path: Path) -> None:
+    flags = {"max_new_tokens": TOKENS, "ignore_eos": True}
+    by_program, _ = steer(tmp_path, llama, positions="published", **flags)
+    by_flags = generate(llama[1], PROMPTS, tmp_path / "flags", top_logits=VOCABULARY, steer="shift@1=2.0",
+                        positions="published", tensor_tracer_vectors=tmp_path / "vectors", **flags)  # fmt: skip
+    assert by_flags.responses == by_program.responses
+    assert 'program "steer-shift-1" changed' in by_flags.told
 
 
 def test_rows_that_are_done_are_not_counted(llama: tuple[Any, Path], tmp_path: Path) -> None:
@@ -226,8 +238,8 @@ def test_a_value_that_a_program_saves_is_there_for_the_next_token(llama: tuple[A
         ("when(tokens=\"-1\")\nlayers[1].output = layers[1].output + 1.0\n", {}, "selects tokens of a sequence"),
         ("layers[1].attention.logits = layers[1].attention.logits * 2.0\n", {}, "a pass over one token does not have"),
         ("layers[1].output.grad = layers[1].output.grad * 2.0\n", {}, "there is no backward pass"),
-        ("skip(layers[1])\n", {"intervention_positions": "response"}, "for all tokens; give all"),
-        ("layers[1].mlp.fc2.weight *= 0.5\n", {"intervention_positions": "prompt"}, "for all tokens; give all"),
+        ('when(positions="response")\nskip(layers[1])\n', {}, "choose a part of the text"),
+        ('when(positions="prompt")\nlayers[1].mlp.fc2.weight *= 0.5\n', {}, "choose a part of the text"),
     ],
 )
 def test_programs_that_generation_cannot_run(

@@ -92,6 +92,37 @@ def test_a_difference_takes_the_own_response_off(model: tuple[Any, Path], files:
     assert told["score"] == "projection_difference"
 
 
+def answers(model: Any, texts: list[dict[str, str]], most: int) -> list[Text]:
+    """The most probable responses to the prompts, without the end token."""
+    made, room = [], model.config.max_position_embeddings
+    for line in texts:
+        prompt = list(line["prompt"].encode())
+        count = min(most, room - len(prompt))
+        ids = model.generate(torch.tensor([prompt]), max_new_tokens=count, do_sample=False)[0, len(prompt) :].tolist()
+        response = ids[:-1] if ids[-1] == model.config.eos_token_id else ids
+        made.append(Text(prompt + response, [False] * len(prompt) + [True] * len(response)))
+    return made
+
+
+@pytest.mark.parametrize(("tensor", "replicas"), [(1, 1), (2, 1), (1, 2)])
+def test_the_model_makes_the_own_responses(
+    tensor: int, replicas: int, model: tuple[Any, Path], files: Path, rows: torch.Tensor, tmp_path: Path
+) -> None:
+    texts = [line for line in read(files / "texts.jsonl") if "prompt" in line]
+    write_jsonl(tmp_path / "texts.jsonl", texts)
+    flags = {"base_responses": "generate", "max_new_tokens": 6, "tensor_model_parallel_size": tensor, "batch_size": 3}
+    line = words(model[1], files, tmp_path / "out.jsonl", **flags)
+    line[1] = str(tmp_path / "texts.jsonl")
+    answer(*line, ranks=tensor * replicas)
+    own, base = (projections(model[0], some, rows, LAYER) for some in (texts_of(texts), answers(model[0], texts, 6)))
+    found = read(tmp_path / "out.jsonl")
+    assert [one["base_projection"] for one in found] == pytest.approx(base, abs=1e-4)
+    assert_ranked(found, "projection_difference", [a - b for a, b in zip(own, base, strict=True)])
+    write_jsonl(tmp_path / "texts.jsonl", [texts[0], {"text": "no prompt"}])
+    told = refusal(*line, "--force")
+    assert "--base-responses: line 2 of" in told and "has no prompt; give texts with a prompt" in told
+
+
 @pytest.mark.parametrize(("drop", "dropped"), [("20%", 4), ("100%", COUNT), ("3", 3), ("1000", COUNT), ("0%", 0)])
 def test_the_top_is_left_out(drop: str, dropped: int, model: tuple[Any, Path], files: Path, tmp_path: Path) -> None:
     """The order of the others stays, and the file is as good for training as the one that was read."""

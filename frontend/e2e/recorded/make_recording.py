@@ -72,6 +72,7 @@ BASELINE: list[dict[str, Any]] = [
     {"point": "MLP1", "every": 15, "compressor": tiles(2)},
     {"point": "FinalNorm", "every": 15, "compressor": tiles(8, method="sum")},
     {"point": "InputTokens", "every": 15},
+    {"point": "HiddenStates", "every": 5, "compressor": projection("evil")},
 ]
 # Of a run that a test of the page controls.
 LIVE: list[dict[str, Any]] = [
@@ -144,7 +145,8 @@ def main() -> None:
         prompts = ["--tensor-tracer-vectors", "vectors", "--monitor-prompts", "probes.txt", "--monitor-interval", 10]
         train(folder, "session", "--run-name", "recorded", "--train-iters", STEPS, "--eval-interval", 20,
               "--eval-iters", 1, "--lr", 0.003, *prompts, "--interventions", "spike.tti", "break.tti")
-        train(folder, "baseline", "--run-name", "baseline", "--train-iters", 15, "--lr", 0.006)
+        train(folder, "baseline", "--run-name", "baseline", "--train-iters", 15, "--lr", 0.006,
+              "--tensor-tracer-vectors", "vectors")
         for name in ("session", "baseline"):
             pack(folder, name)
 

@@ -20,11 +20,12 @@ import { kStatistics } from './statistics';
 import { kTensors } from './tensors';
 import { kText } from './text';
 import { kTopTokens } from './top_tokens';
+import { kTraits } from './traits';
 import { kUpdates } from './updates';
 
 /** The features of the page, in the order of the tabs, of the tools and of the plan's choices. */
 export const kFeatures: readonly Feature[] = [
   ...[kOverview, kModelMap, kTensors, kMaps, kAttention, kPassed, kStatistics, kProjections],
   ...[kText, kLens, kHealth, kContributions, kUpdates, kTopTokens],
-  ...[kCompare, kPlan, kInterventions, kPrompts, kReplay, kAlarms, kExport, kNews],
+  ...[kCompare, kPlan, kInterventions, kPrompts, kTraits, kReplay, kAlarms, kExport, kNews],
 ];

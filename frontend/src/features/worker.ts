@@ -8,11 +8,12 @@ import { kWorker as projections } from './projections/worker';
 import { kWorker as statistics } from './statistics/worker';
 import { kWorker as text } from './text/worker';
 import { kWorker as topTokens } from './top_tokens/worker';
+import { kWorker as traits } from './traits/worker';
 import { kWorker as updates } from './updates/worker';
 import type { WorkerFeature } from '../core/worker/worker_feature';
 
-/** The features in the worker's bundle. Within a form, features of one point come before those of all. */
+/** The features in the worker's bundle. Within a form, features of few records come before those of all. */
 export const kWorkerFeatures: readonly WorkerFeature[] = [
-  ...[health, contributions, updates, topTokens],
+  ...[health, contributions, updates, topTokens, traits],
   ...[attention, maps, passed, statistics, projections, lens, text],
 ];

@@ -28,6 +28,8 @@ const kRule = {
   direction: optional(string),
   phase: optional(string),
   prompts: optional(string),
+  mean_over: optional(string),
+  baseline: optional(boolean),
   test: string,
   value: optional(number),
   low: optional(number),

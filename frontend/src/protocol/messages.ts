@@ -48,6 +48,7 @@ export const compressorSchema = open(
     bins: optional(count),
     vectors: optional(array(string)),
     normalize: optional(boolean),
+    cosine: optional(boolean),
     k: optional(count),
     columns: optional(array(count)),
   }),
@@ -64,8 +65,10 @@ export const planEntrySchema = object({
   eval_forwards: optional(oneOf('first', 'all')),
   micro_batches: optional(string),
   prompts: optional(string),
+  responses: optional(boolean),
   rows: optional(either(count, pair(count))),
   tokens: optional(pair(count)),
+  mean_over: optional(string),
   compressor: optional(compressorSchema),
   dtype: optional(string),
 });

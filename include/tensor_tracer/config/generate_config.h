@@ -19,7 +19,6 @@ struct GenerateConfig {
   bool ignore_eos = false;
   std::string output;           // JSONL file; empty: the terminal
   std::int64_t top_logits = 0;  // in the output, of each token
-  std::string intervention_positions = "all";
 };
 
 /// The table of the options of `tensor-tracer generate`: rows of train_options(run), and more. The

@@ -12,6 +12,7 @@
 #include "tensor_tracer/config/option.h"
 #include "tensor_tracer/config/recording_config.h"
 #include "tensor_tracer/config/sampling_config.h"
+#include "tensor_tracer/config/steering_config.h"
 #include "tensor_tracer/mesh/mesh.h"
 
 /// Options with Megatron-LM's names: the field `num_layers` is the flag --num-layers and the key
@@ -130,6 +131,10 @@ struct MonitorConfig {
 struct InterventionConfig {
   std::vector<std::string> interventions;  // files, in force from the first step on
   std::string intervention_files;          // folder of tensors that programs may read; empty: none
+  SteeringConfig steering;                 // becomes programs, too
+
+  /// True if the run begins with a program.
+  bool has_programs() const { return !interventions.empty() || !steering.is_empty(); }
 };
 
 /// Checkpoints: docs/checkpoints.md.

@@ -32,12 +32,13 @@ base::Status check(const TrainConfig& run, const ExtractConfig& extract);
 
 /// The options of `tensor-tracer vector score` that a training run does not have.
 struct ScoreConfig {
-  std::string vectors;       // a file
-  std::string name;          // of the vector in it; empty: the only one
-  std::optional<int> layer;  // unset: the best layer that the file names
-  std::string base_responses = "none";
-  std::string drop_top;  // "5%", or a number of texts; empty: none
-  std::string out;       // .jsonl
+  std::string vectors;                  // a file
+  std::string name;                     // of the vector in it; empty: the only one
+  std::optional<int> layer;             // unset: the best layer that the file names
+  std::string base_responses = "none";  // a file; or "generate"
+  std::int64_t max_new_tokens = 128;    // of a response that is generated
+  std::string drop_top;                 // "5%", or a number of texts; empty: none
+  std::string out;                      // .jsonl
   bool include_first_token = false;
   bool force = false;
   bool json = false;

@@ -26,6 +26,10 @@ struct Batch {
   /// this size. The sum of the losses divided by it, averaged over the micro-batches, is the mean
   /// over all labels that count.
   double num_counted = 0;
+
+  /// bool [rows, seq_length]: the loss of the token itself counts, so that it is part of a
+  /// response. False for the first token of a row or a document. Undefined: all labels count.
+  at::Tensor response() const;
 };
 
 /// Makes global batches from the datasets of a run. On every mesh, row r of the global batch of

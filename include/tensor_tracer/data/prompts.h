@@ -44,6 +44,8 @@ struct PromptSet {
   at::Tensor tokens() const;
   /// int64 [prompts, longest]: the next token of the text; -1 from the text's last token on.
   at::Tensor targets() const;
+  /// bool [prompts, longest]: the token is one of the text.
+  at::Tensor is_text() const;
   /// Number of tokens of the longest text and of the shortest text.
   std::int64_t longest() const;
   std::int64_t shortest() const;

@@ -15,20 +15,11 @@
 
 namespace tt::generate {
 
-/// The tokens at which programs may write. The response begins at the prompt's last token, because
-/// the model predicts the first token of the response there.
-enum class Positions : std::uint8_t {
-  kAll,
-  kPrompt,    // all tokens of the prompt
-  kResponse,  // the prompt's last token, and each token of the response that the model reads
-};
-
 struct GenerateOptions {
   config::SamplingConfig sampling;  // a response also ends at --seq-length, prompt included
   std::uint64_t seed = 0;           // of the draws
   std::set<std::int64_t> stop_ids;  // a response ends with one of these
   std::int64_t top_logits = 0;      // best scores that are kept of each token
-  Positions positions = Positions::kAll;
 };
 
 /// The response to one prompt. The model reads every token but the last one.
@@ -67,7 +58,6 @@ class Generator {
   Batch open(const std::vector<std::vector<std::int64_t>>& prompts,
              const trace::ForwardScope& scope) const;
   at::Tensor next_logits(Batch& batch, const at::Tensor& tokens, const at::Tensor& last);
-  at::Tensor acting(const Batch& batch, const at::Tensor& tokens) const;
   void add(Batch& batch, const Drawn& drawn);
 
   const config::ModelConfig& config_;

@@ -107,6 +107,9 @@ struct Effect {
 /// Closed ranges of whole numbers, such as "1-4,8". Negative numbers count from the end.
 using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
+/// The tokens of a text at which a program writes: docs/intervention_graph.md, "positions".
+enum class Positions : std::uint8_t { kAll, kPrompt, kResponse, kPublished };
+
 /// The times and places at which a program acts. Empty ranges: everywhere.
 struct Schedule {
   bool in_train = true;
@@ -118,6 +121,7 @@ struct Schedule {
   Ranges rows;                           // of the global batch, from 0
   Ranges tokens;                         // positions in the sequence
   std::string token_text;                // positions of the tokens that spell this text
+  Positions positions = Positions::kAll;
 };
 
 /// A program after resolution: names, places and order are checked, shapes are not. Immutable;
@@ -138,6 +142,8 @@ struct Model {
   std::shared_ptr<const points::PlaceTable> places;  // not null
   points::PromptSets prompt_sets = points::PromptSets();
   std::string no_prompts = {};  // why programs do not act on prompts; empty: they do
+  /// Why programs cannot tell the response of a text from its prompt; empty: they can.
+  std::string no_responses = {};
 
   int num_layers() const { return places->num_layers(); }
 };

@@ -138,6 +138,8 @@ struct SetAlarm {
   std::optional<std::string> direction = {};  // "value" (if absent) or "gradient"
   std::optional<std::string> phase = {};      // "train" (if absent) or "eval"
   std::optional<std::string> prompts = {};    // name of a prompt set
+  std::optional<std::string> mean_over = {};  // as of a plan entry, whose records it then follows
+  std::optional<bool> baseline = {};          // compares with the start of the run
   std::string test = {};                      // "above", "sigma", …
   std::optional<double> value = {};           // limit of the value, or of the slope per step
   std::optional<double> low = {};
@@ -162,6 +164,8 @@ struct SetAlarm {
                                       Field{"direction", &SetAlarm::direction, 1, 64},
                                       Field{"phase", &SetAlarm::phase, 1, 64},
                                       Field{"prompts", &SetAlarm::prompts, 1, 256},
+                                      Field{"mean_over", &SetAlarm::mean_over, 1, 64},
+                                      Field{"baseline", &SetAlarm::baseline},
                                       Field{"test", &SetAlarm::test, 1, 64},
                                       Field{"value", &SetAlarm::value, -kLargest, kLargest},
                                       Field{"low", &SetAlarm::low, -kLargest, kLargest},

@@ -30,11 +30,21 @@ struct ModuleCalls {
   std::function<at::Tensor(const at::Tensor&)> final_norm, output_layer;
 };
 
+/// The tokens of a pass, for programs; all of the shape [batch, sequence].
+struct ProgramTokens {
+  at::Tensor ids;  // int64
+  /// bool: programs may write here, besides their own choice; undefined: everywhere.
+  at::Tensor writable = {};
+  /// bool: the token is part of a response. Undefined: in training and evaluation each token is,
+  /// in prompts none, in a generation each token after its first pass.
+  at::Tensor response = {};
+};
+
 /// Changes values inside the model while the model runs. Each rank has one object; the programs in
 /// force are the same on every rank. An error in a program is counted and reported, and never
 /// reaches training. Thread: the thread that runs the step.
 ///
-///     const auto pass = hooks.begin(scope, tokens);      // null: no program acts
+///     const auto pass = hooks.begin(scope, ids);         // null: no program acts
 ///     … if (pass && pass->acts_at(place)) x = pass->at_point(place, x) …
 ///     loss.backward();                                   // tensor hooks change gradients
 ///     if (pass) pass->end();
@@ -46,14 +56,12 @@ class InterventionHooks {
   /// that calls one fails.
   virtual void use_modules(ModuleCalls modules) = 0;
 
-  /// Opens a pass; null if no program acts in this pass. `tokens`: int64 [batch, sequence].
-  /// `positions`: bool [batch, sequence], where programs may write, besides their own choice;
-  /// undefined: everywhere. The hooks outlive the pass. Collective along the tensor axis.
+  /// Opens a pass; null if no program acts in this pass. The hooks outlive the pass. Collective
+  /// along the tensor axis.
   virtual std::unique_ptr<InterventionPass> begin(const ForwardScope& scope,
-                                                  const at::Tensor& tokens,
-                                                  const at::Tensor& positions) = 0;
-  std::unique_ptr<InterventionPass> begin(const ForwardScope& scope, const at::Tensor& tokens) {
-    return begin(scope, tokens, at::Tensor());
+                                                  const ProgramTokens& tokens) = 0;
+  std::unique_ptr<InterventionPass> begin(const ForwardScope& scope, const at::Tensor& ids) {
+    return begin(scope, ProgramTokens{ids});
   }
 
   /// Global rank 0, between steps: takes a request. The request is in force from `next_step` on,

@@ -26,6 +26,9 @@ struct DerivedGradient {
 /// The tokens of a pass; see Pass::set_text.
 struct PassText {
   at::Tensor tokens, targets;  // undefined: unknown
+  /// bool [batch, sequence]: the token is part of a response, as ProgramTokens::response; of a
+  /// prompt (undefined: unknown). The tokens of a row are neighbours, except in training.
+  at::Tensor response = {}, prompt = {};
 };
 
 /// The part of a pass that entries need: the first rows of the batch, and tokens [first, end).

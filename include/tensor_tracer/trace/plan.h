@@ -21,8 +21,13 @@ namespace tt::trace {
 enum class Phase : std::uint8_t {
   kTrain = 0,
   kEval = 1,
-  kGeneration = 2,  // not traced; outside a prompt set, `when` of programs does not count
+  /// A response to a prompt: a pass over one token after another, which is not traced, or one over
+  /// prompt and response together. Outside a prompt set, `when` of programs does not count.
+  kGeneration = 2,
 };
+
+/// The tokens whose mean an entry takes. In training there are none: kNothing.
+enum class MeanOver : std::uint8_t { kNothing, kPrompt, kLastPrompt, kResponse };
 
 /// The position of one forward pass in the run.
 struct ForwardScope {
@@ -56,6 +61,7 @@ struct PlanContext {
   std::int64_t seq_length = 1;
   VectorLibrary* vectors = nullptr;  // null: the run has no vectors
   points::PromptSets prompt_sets = points::PromptSets();
+  std::int64_t response_tokens = 0;  // of a response to a monitored prompt; 0: there are none
   PlanLimits limits = {};
 };
 
@@ -74,7 +80,9 @@ struct PlanEntry {
   std::string micro_batches = "0";          // as written
   std::vector<bool> takes_micro_batch;      // by number, while training
   std::uint32_t prompt_set = 0;             // 0: the run's own data
-  points::PromptShape prompts;              // of the prompt set
+  points::PromptShape prompts;              // of the prompt set; with `responses` of both together
+  bool responses = false;                   // takes prompts with the model's responses
+  MeanOver mean_over = MeanOver::kNothing;  // kNothing: takes each token
   std::int64_t first_row = 0;               // of the micro-batch
   std::optional<std::int64_t> end_row = 1;  // exclusive; nullopt: to the last row
   std::optional<std::pair<std::int64_t, std::int64_t>> tokens;  // [first, end); nullopt: all
@@ -103,7 +111,8 @@ nlohmann::json to_json(const Plan& plan, const PlanContext& context);
 FileContents contents_of(const Plan& plan);
 
 /// The default plan of a run: the input tokens, HiddenStates of all layers, and their projections
-/// on the run's vectors, for the training data and for every prompt set. For the last 64 tokens of
+/// on the run's vectors, for the training data and for every prompt set; of prompts also at their
+/// last token, and of responses the mean, if a plan has room for these. For the last 64 tokens of
 /// every prompt set, every 10 steps: the logit lens of all layers, and entropy, largest score and
 /// share of the first token of all attention heads, if a pass may send them too. If a pass may not
 /// send HiddenStates of all tokens, the plan takes the first half of the tokens, or fewer.

@@ -10,9 +10,10 @@ namespace tt::trace {
 
 /// The traced passes of a run in addition to its training steps.
 struct OtherPasses {
-  std::int64_t eval_interval = 0;     // steps; 0: the run is never evaluated
-  std::int64_t eval_batches = 1;      // of one evaluation; a batch has as many rows as a step
-  std::int64_t monitor_interval = 0;  // steps between passes over the prompts; 0: no such passes
+  std::int64_t eval_interval = 0;      // steps; 0: the run is never evaluated
+  std::int64_t eval_batches = 1;       // of one evaluation; a batch has as many rows as a step
+  std::int64_t monitor_interval = 0;   // steps between passes over the prompts; 0: no such passes
+  std::int64_t response_interval = 0;  // the same over prompts with their responses
 };
 
 /// The data that one entry sends to the hub, and the work for values that are computed only for

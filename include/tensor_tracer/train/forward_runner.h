@@ -63,7 +63,8 @@ class ForwardRunner {
                    trace::Tracer& tracer);
 
   /// Runs one pass over prompts on data replica 0. Returns false if nothing wants the pass; then it
-  /// does not run.
+  /// does not run. In the phase kGeneration, the text has prompts with their responses: programs
+  /// act as in the generation, which has counted them.
   bool run_prompt(const control::PromptPass& pass) const;
 
   /// Runs the last training batch, the first evaluation batch and the prompts of a preview, without

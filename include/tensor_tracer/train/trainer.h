@@ -125,6 +125,7 @@ class Trainer {
   StepReport step(std::int64_t number);
   void update(const StepReport& report);
   void run_prompts(std::int64_t number);
+  void run_baseline();
   double evaluate(std::int64_t number);
   void export_step(std::int64_t number, double loss);
   void load();

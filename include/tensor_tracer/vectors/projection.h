@@ -9,6 +9,7 @@
 #include "tensor_tracer/data/prompted_texts.h"
 #include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/train/groups.h"
+#include "tensor_tracer/vectors/text_spreader.h"
 
 namespace tt::vectors {
 
@@ -17,6 +18,9 @@ struct ProjectionOptions {
   std::int64_t row = 0;               // of the hidden states, from 0, the embedding
   std::int64_t most_tokens = 1;       // of a text; what is behind them is cut off
   std::int64_t batch_size = 1;        // texts of a replica that run together
+  /// Changes texts before they run; empty: they run as they are. All ranks of a replica call it
+  /// with the same texts.
+  std::function<void(std::vector<NumberedText>&)> change = {};
 };
 
 /// The mean hidden state of each text over its response, projected on `direction` (float64

@@ -28,7 +28,7 @@ class TextSpreader {
   using Pull = std::function<std::optional<NumberedText>()>;
   /// Takes the texts of this rank's replica for one forward, at most a batch, perhaps none. Called
   /// equally often on every rank.
-  using Visit = std::function<void(const std::vector<NumberedText>&)>;
+  using Visit = std::function<void(std::vector<NumberedText>)>;
 
   /// `groups` outlives the object. `batch_size`: texts of a replica that run together.
   TextSpreader(const train::Groups& groups, std::int64_t batch_size)

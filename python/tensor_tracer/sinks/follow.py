@@ -10,7 +10,8 @@ from typing import Any
 
 from tensor_tracer.errors import ConnectionLost
 from tensor_tracer.export.names import tag_of, words_of
-from tensor_tracer.readings import has_readings, readings_of
+from tensor_tracer.json_values import text_of
+from tensor_tracer.readings import Reading, has_readings, readings_of
 from tensor_tracer.record import Record
 from tensor_tracer.run import Run
 from tensor_tracer.selection import select
@@ -42,12 +43,32 @@ class Origins:
         facts = self._run.names
         prompts = facts.prompt_set(record.prompt_set)
         words = words_of(record.point, record.layer, record.direction, record.phase, prompts, record.compressor)
+        mean_over = text_of(facts.entry(record.plan, record.entry), "mean_over")
+        words += [(mean_over, "")] if mean_over else []
         kind = f"{facts.meaning(record.plan, record.entry)} {record.data_rank}"
         for more in ((), (("entry", str(record.entry)),), (("entry", str(record.entry)), ("data", str(record.data_rank)))):
             tag = tag_of([*words, *more])
             if self._owners.setdefault(tag, kind) == kind:
                 break
-        return Origin(tag, record.point, record.layer, record.direction, record.phase, prompts, record.compressor)
+        return Origin(tag, record.point, record.layer, record.direction, record.phase, prompts, record.compressor,
+                      mean_over)  # fmt: skip
+
+
+def _origin_of_mean(series: dict[str, Any], layer: int) -> Origin:
+    """As that of the records that the mean is made of."""
+    place = (str(series["point"]), layer, "value", "eval", str(series["prompts"]), "projection")
+    return Origin(tag_of([*words_of(*place), (str(series["mean_over"]), "")]), *place, str(series["mean_over"]))
+
+
+def _means_of(event: dict[str, Any]) -> Iterator[tuple[Origin, list[Reading]]]:
+    """The baseline and the difference from it, of each layer that has them. The records have the means themselves."""
+    for series in event["series"]:
+        for layer, baseline, change in zip(series["layers"], series["baseline"], series["change"], strict=True):
+            numbers = {"baseline": baseline, "change": change}
+            found = [Reading(f"{series['vector']}/{name}", float(number)) for name, number in numbers.items()
+                     if isinstance(number, int | float)]  # fmt: skip
+            if found:
+                yield _origin_of_mean(series, int(layer)), found
 
 
 def follow(run: Run, sink: Sink, counts: Counts) -> None:
@@ -67,12 +88,15 @@ def follow(run: Run, sink: Sink, counts: Counts) -> None:
             counts.steps += 1
         for event in run.alarm_changes(timeout=0):
             alarms.take(event)
+        for event in run.waiting_projections():
+            for origin, found in _means_of(event):
+                sink.readings(int(event["step"]), time.time_ns(), origin, found)
         if time.monotonic() >= flush_at:
             sink.flush()
             flush_at = time.monotonic() + _FLUSH_SECONDS
         for record in _records(run, is_over):
-            if found := readings_of(record, run.names):
-                sink.readings(record.step, record.time, origins.of(record), found)
+            if readings := readings_of(record, run.names):
+                sink.readings(record.step, record.time, origins.of(record), readings)
                 counts.records += 1
         if is_over:
             return

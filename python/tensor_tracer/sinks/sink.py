@@ -18,6 +18,7 @@ class Origin(NamedTuple):
     phase: str
     prompts: str  # "" for the run's own data
     compressor: str
+    mean_over: str = ""  # of the plan's entry
 
 
 class Alarm(NamedTuple):

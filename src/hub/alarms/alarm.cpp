@@ -60,8 +60,23 @@ Alarm::Line* Alarm::line_of(std::uint16_t layer) {
 }
 
 void Alarm::take_record(const protocol::RecordView& record) {
+  if (rule_.mean_over) return;
   if (const auto value = curve_ ? curve_->number_of(record) : std::nullopt)
     values_.emplace_back(record.header.step, record.header.layer, *value);
+}
+
+void Alarm::take_mean(const ProjectionMean& mean) {
+  if (!curve_ || !curve_->has(mean)) return;
+  double value = mean.value;
+  if (rule_.baseline.value_or(false)) {
+    const bool is_sigma = rule_.test == "sigma";
+    // One prompt has no deviation.
+    if (!mean.baseline || (is_sigma && !std::isfinite(mean.baseline->deviation))) return;
+    Line* const line = line_of(mean.layer);
+    if (line != nullptr && is_sigma) line->detector.continue_with(*mean.baseline);
+    if (!is_sigma) value -= mean.baseline->mean;
+  }
+  values_.emplace_back(mean.step, mean.layer, value);
 }
 
 std::vector<AlarmChange> Alarm::compare(const json& step) {

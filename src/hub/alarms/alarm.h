@@ -52,6 +52,7 @@ class Alarm {
   /// Takes a step of the past, which fires nothing.
   void warm(const nlohmann::json& step);
   void take_record(const protocol::RecordView& record);
+  void take_mean(const ProjectionMean& mean);
   /// Compares the values that have arrived since the last call. `step`: params of the step that has
   /// ended, or null.
   std::vector<AlarmChange> compare(const nlohmann::json& step);

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "src/hub/alarms/alarm_calls.h"
@@ -18,6 +19,12 @@ using protocol::text_of;
 
 constexpr auto kSaveInterval = std::chrono::milliseconds(500);
 
+// Beside alarms.json.
+std::string baselines_path(const std::string& alarms) {
+  if (alarms.empty()) return {};
+  return std::filesystem::path(alarms).replace_filename("baselines.json").string();
+}
+
 base::Error of_recording() {
   return {.code = "replay", .message = "a recording has the alarms of its run", .where = "name"};
 }
@@ -32,7 +39,8 @@ AlarmDesk::AlarmDesk(const RoomOptions& options, Roster& roster, const Leaders& 
       audit_log_(audit_log),
       run_(run),
       keeper_(keeper),
-      demand_(demand) {
+      demand_(demand),
+      projections_(baselines_path(options.alarms.path), options.alarms.run_id) {
   load();
   update_demand();
 }
@@ -123,6 +131,7 @@ AlarmSurvey AlarmDesk::survey() const {
 
 void AlarmDesk::follow_run() {
   if (options_.alarms.spikes != nullptr) options_.alarms.spikes->follow(run_.facts());
+  if (!options_.replay) projections_.follow(run_.facts());
   const std::string before = std::exchange(run_id_, text_of(run_.facts(), "id"));
   const bool is_other = !before.empty() && before != run_id_;
   for (auto& [name, alarm] : alarms_) {
@@ -138,15 +147,36 @@ void AlarmDesk::follow_run() {
 
 void AlarmDesk::take_record(const protocol::RecordView& record, const SharedBytes& bytes) {
   if (options_.alarms.spikes != nullptr) options_.alarms.spikes->add_record(record.header, bytes);
+  projections_.take(record);
   for (auto& [name, alarm] : alarms_) alarm.take_record(record);
 }
 
 void AlarmDesk::end_step(const json& step, Clock::time_point now) {
   if (options_.alarms.spikes != nullptr && step.is_object()) options_.alarms.spikes->add_step(step);
+  const std::vector<ProjectionMean> means = tell_projections();
   for (auto& [name, alarm] : alarms_) {
+    for (const ProjectionMean& mean : means) alarm.take_mean(mean);
     for (const AlarmChange& change : alarm.compare(step)) report(alarm, change, now);
     must_save_ |= alarm.has_news();
   }
+}
+
+// One event for each step.
+std::vector<ProjectionMean> AlarmDesk::tell_projections() {
+  std::vector<ProjectionMean> means = projections_.finish();
+  for (auto begin = means.begin(); begin != means.end();) {
+    const auto end = std::find_if(
+        begin, means.end(), [&](const ProjectionMean& mean) { return mean.step != begin->step; });
+    const json params = describe(std::vector<ProjectionMean>(begin, end));
+    const auto text =
+        std::make_shared<const std::string>(protocol::encode_notification("projections", params));
+    audit_log_.data("projections", params, text->size());
+    roster_.broadcast_data("projections", text);
+    begin = end;
+  }
+  if (const auto saved = projections_.save(); !saved)
+    spdlog::error("baselines_not_saved: {}", base::to_string(saved.error()));
+  return means;
 }
 
 void AlarmDesk::report(const Alarm& alarm, const AlarmChange& change, Clock::time_point now) {

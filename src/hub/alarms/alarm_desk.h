@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "src/hub/alarms/alarm_file.h"
+#include "src/hub/alarms/projection_book.h"
 #include "src/hub/alarms/spike_recorder.h"
 #include "src/hub/room/audit_log.h"
 #include "src/hub/room/demand.h"
@@ -20,7 +21,8 @@
 namespace tt::hub {
 
 /// The alarms of the run: answers the requests about them, compares each step and record, and
-/// reports an alarm that fires or is cleared to viewers, recording, log, trainer and calls.
+/// reports an alarm that fires or is cleared to viewers, recording, log, trainer and calls. Tells
+/// viewers and recording the means of projections, which alarms follow too.
 /// Thread: the hub's I/O thread only.
 class AlarmDesk {
  public:
@@ -36,6 +38,8 @@ class AlarmDesk {
   /// All alarms with their state, by name.
   nlohmann::json list() const;
   AlarmSurvey survey() const;
+  /// The newest means of projections.
+  std::vector<ProjectionMean> projections() const { return projections_.latest(); }
 
   /// The run's facts, or its plan, have changed.
   void follow_run();
@@ -59,6 +63,7 @@ class AlarmDesk {
   void print(std::string_view change, const std::string& name) const;
   void notify_viewers(nlohmann::json params, const Member* member);
   void save(Clock::time_point now);
+  std::vector<ProjectionMean> tell_projections();
 
   const RoomOptions& options_;
   Roster& roster_;
@@ -68,6 +73,7 @@ class AlarmDesk {
   LeaseKeeper& keeper_;
   Demand& demand_;
   Alarms alarms_;
+  ProjectionBook projections_;
   std::map<std::string, nlohmann::json> replayed_;  // as described, by name; of a replay
   std::string run_id_;                              // of the facts that were last followed
   std::uint64_t fired_ = 0;

@@ -45,9 +45,9 @@ constexpr std::array<TestForm, 7> kTests = {
     TestForm{.name = "nonfinite", .needs = ""}};
 constexpr std::array<std::string_view, 7> kTestMembers = {"value", "low",    "high", "k",
                                                           "side",  "window", "first"};
-constexpr std::array<std::string_view, 10> kPointMembers = {
-    "statistic", "vector",    "over",  "column",  "parameter",
-    "layers",    "direction", "phase", "prompts", "point"};
+constexpr std::array<std::string_view, 12> kPointMembers = {
+    "statistic", "vector", "over",    "column", "parameter", "layers",
+    "direction", "phase",  "prompts", "point",  "mean_over", "baseline"};
 
 std::string listed(const Names& names) {
   std::string text;
@@ -93,12 +93,32 @@ base::Status check_lines(const SetAlarm& alarm) {
   return {};
 }
 
+// Means belong to projections of prompts, and have one line.
+base::Status check_mean(const SetAlarm& alarm) {
+  const base::Status known =
+      check_word("mean_over", alarm.mean_over, {"prompt", "last-prompt", "response"});
+  if (!known.ok()) return known;
+  if (!alarm.mean_over) {
+    if (!alarm.baseline.value_or(false)) return {};
+    return base::invalid_argument("baseline", "only projections with mean_over have a baseline",
+                                  "add mean_over, such as last-prompt");
+  }
+  if (!alarm.vector || !alarm.prompts) {
+    return base::invalid_argument("mean_over", "belongs to a projection of prompts",
+                                  "add vector and prompts, or remove it");
+  }
+  if (alarm.over)
+    return base::invalid_argument("over", "the mean over all prompts is one number", "remove it");
+  return {};
+}
+
 base::Status check_point(const SetAlarm& alarm) {
   if (alarm.statistic.has_value() == alarm.vector.has_value()) {
     return base::invalid_argument("statistic", "an alarm on a point has either statistic or vector",
                                   "give one of them");
   }
   if (const base::Status lines = check_lines(alarm); !lines.ok()) return lines;
+  if (const base::Status mean = check_mean(alarm); !mean.ok()) return mean;
   if (alarm.phase && alarm.prompts)
     return base::invalid_argument("phase", "prompts have no phase", "remove phase or prompts");
   if (alarm.layers && !base::parse_numbers(*alarm.layers))
@@ -126,8 +146,10 @@ base::Status check_test(const SetAlarm& alarm, const nlohmann::json& members) {
                                     "the test " + alarm.test + " does not use it", "remove it");
     }
   }
-  if (alarm.test == "sigma" && alarm.window.has_value() == alarm.first.has_value()) {
-    return base::invalid_argument("window", "the test sigma has either window or first",
+  const int baselines =
+      (alarm.window ? 1 : 0) + (alarm.first ? 1 : 0) + (alarm.baseline.value_or(false) ? 1 : 0);
+  if (alarm.test == "sigma" && baselines != 1) {
+    return base::invalid_argument("window", "the test sigma has one of window, first and baseline",
                                   "give one of them");
   }
   if (alarm.test == "range" && *alarm.low > *alarm.high)
@@ -165,7 +187,9 @@ std::string curve_name(const SetAlarm& alarm) {
   if (alarm.parameter) name += " of " + *alarm.parameter;
   if (alarm.direction == "gradient") name += " (gradient)";
   if (alarm.phase == "eval") name += " in evaluation";
+  if (alarm.mean_over) name += ", " + *alarm.mean_over;
   if (alarm.prompts) name += " of " + *alarm.prompts;
+  if (alarm.baseline.value_or(false)) name += ", from its baseline,";
   return name;
 }
 

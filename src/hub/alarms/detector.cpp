@@ -8,7 +8,6 @@
 #include "tensor_tracer/base/check.h"
 
 namespace tt::hub {
-namespace {
 
 Baseline baseline_of(const std::deque<double>& values) {
   const auto count = static_cast<double>(values.size());
@@ -18,6 +17,8 @@ Baseline baseline_of(const std::deque<double>& values) {
       [&](double sum, double value) { return sum + (value - mean) * (value - mean); });
   return {.mean = mean, .deviation = std::sqrt(squares / (count - 1))};
 }
+
+namespace {
 
 // Of the least-squares line.
 double slope_of(const std::deque<std::pair<double, double>>& points) {
@@ -52,7 +53,12 @@ Detector::Detector(const protocol::SetAlarm& rule)
       low_(rule.low.value_or(0)),
       high_(rule.high.value_or(0)),
       size_(rule.window.value_or(rule.first.value_or(0))),
-      is_first_(rule.first.has_value()) {}
+      from_(from_of(rule)) {}
+
+Detector::From Detector::from_of(const protocol::SetAlarm& rule) {
+  if (rule.baseline.value_or(false)) return From::kGiven;
+  return rule.first ? From::kFirst : From::kWindow;
+}
 
 Detector::Test Detector::test_of(const std::string& name) {
   if (name == "above") return Test::kAbove;
@@ -105,16 +111,16 @@ Verdict Detector::compare_slope(std::uint64_t step) {
 }
 
 Verdict Detector::compare_sigma() {
-  if (!is_first_ && inside_.size() == size_) baseline_ = baseline_of(inside_);
+  if (from_ == From::kWindow && inside_.size() == size_) baseline_ = baseline_of(inside_);
   if (!baseline_) {
-    keep_inside();
+    if (from_ != From::kGiven) keep_inside();
     return Verdict::kWaiting;
   }
   const double distance = value_ - baseline_->mean;
   const double allowed = limit_ * baseline_->deviation;
   const bool outside = (side_ != Side::kBelow && distance > allowed) ||
                        (side_ != Side::kAbove && -distance > allowed);
-  if (!is_first_) outside ? keep_outside() : keep_inside();
+  if (from_ == From::kWindow) outside ? keep_outside() : keep_inside();
   return outside ? Verdict::kOutside : Verdict::kInside;
 }
 
@@ -122,7 +128,7 @@ void Detector::keep_inside() {
   outside_.clear();
   inside_.push_back(value_);
   if (inside_.size() > size_) inside_.pop_front();
-  if (is_first_ && inside_.size() == size_) {
+  if (from_ == From::kFirst && inside_.size() == size_) {
     baseline_ = baseline_of(inside_);
     inside_.clear();
   }
@@ -135,7 +141,7 @@ void Detector::keep_outside() {
 }
 
 std::optional<Baseline> Detector::first_baseline() const {
-  return is_first_ ? baseline_ : std::nullopt;
+  return from_ == From::kFirst ? baseline_ : std::nullopt;
 }
 
 std::string Detector::explain() const {
@@ -166,9 +172,11 @@ std::string Detector::explain_sigma() const {
   const std::string far = baseline.deviation > 0 ? fmt::format("is {:.1f} standard deviations",
                                                                distance / baseline.deviation)
                                                  : "is " + name_of(distance);
-  return fmt::format("{} {} {}, the mean of the {} {} values", far,
-                     value_ > baseline.mean ? "above" : "below", name_of(baseline.mean),
-                     is_first_ ? "first" : "last", size_);
+  const std::string what = fmt::format("{} {} {}", far, value_ > baseline.mean ? "above" : "below",
+                                       name_of(baseline.mean));
+  if (from_ == From::kGiven) return what + ", the baseline of the run's start";
+  return fmt::format("{}, the mean of the {} {} values", what,
+                     from_ == From::kFirst ? "first" : "last", size_);
 }
 
 }  // namespace tt::hub

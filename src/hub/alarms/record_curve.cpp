@@ -98,13 +98,19 @@ bool overlaps(const std::optional<std::set<std::uint16_t>>& layers, const json& 
                              [&](std::uint16_t layer) { return of_entry->contains(layer); });
 }
 
+// An alarm without mean_over follows the tokens of the prompts, without responses.
+bool has_tokens(const json& entry, const SetAlarm& alarm) {
+  if (alarm.mean_over) return text_of(entry, "mean_over") == *alarm.mean_over;
+  return text_of(entry, "mean_over").empty() && member(entry, "responses") != json(true);
+}
+
 bool takes(const json& entry, const SetAlarm& alarm, const std::string& point) {
   const std::string direction = text_of(entry, "direction");
   const std::string prompts = text_of(entry, "prompts");
   return entry.is_object() && text_of(entry, "point") == point &&
          member(entry, "enabled") != json(false) &&
          (direction.empty() ? "value" : direction) == alarm.direction.value_or("value") &&
-         prompts == alarm.prompts.value_or("") &&
+         prompts == alarm.prompts.value_or("") && has_tokens(entry, alarm) &&
          (alarm.prompts || has_phase(entry, alarm.phase.value_or("train"))) &&
          text_of(member(entry, "compressor"), "kind") == compressor_of(alarm);
 }
@@ -222,6 +228,8 @@ base::Status RecordCurve::take_entry(const SetAlarm& alarm, const json& entry,
     if (found == vectors.end())
       return no_entry(alarm, "no entry of the plan projects on " + *alarm.vector);
     cell.column = static_cast<std::size_t>(found - vectors.begin());
+    if (alarm.mean_over && !series_)
+      series_ = series_of(entry, text_of(entry, "point")).at(*cell.column);
   }
   if (cell.line && member(entry, "tokens").is_array())
     return no_entry(alarm, "the entry of the plan leaves out parameters");

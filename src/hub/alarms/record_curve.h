@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "src/hub/alarms/projection_book.h"
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/protocol/record.h"
 #include "tensor_tracer/protocol/request.h"
@@ -28,6 +29,10 @@ class RecordCurve {
   std::set<std::uint32_t> entries() const;
   /// Nothing if the record is not of this curve, or is damaged.
   std::optional<double> number_of(const protocol::RecordView& record) const;
+  /// True if the alarm has `mean_over`, and this is its curve. number_of() then has no use.
+  bool has(const ProjectionMean& mean) const {
+    return series_ == mean.series && (!layers_ || layers_->contains(mean.layer));
+  }
 
  private:
   /// The lines of a record that make one number.
@@ -57,6 +62,7 @@ class RecordCurve {
   protocol::RecordPhase phase_ = protocol::RecordPhase::kTrain;
   std::string statistic_;
   protocol::RecordCompressor compressor_ = protocol::RecordCompressor::kNone;
+  std::optional<ProjectionSeries> series_;  // of an alarm with `mean_over`: of the first entry
   Over over_ = Over::kMean;
   Cell cell_;  // of `value`
 };

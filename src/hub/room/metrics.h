@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/hub/alarms/projection_book.h"
 #include "src/hub/room/client.h"
 #include "tensor_tracer/protocol/record.h"
 #include "tensor_tracer/record/recorder.h"
@@ -125,6 +126,7 @@ struct Survey {
   nlohmann::json facts = {};
   record::RecorderCounters recorder = {};
   AlarmSurvey alarms = {};
+  std::vector<ProjectionMean> projections = {};  // the newest
 };
 
 /// Facts of this process, from /proc.
@@ -137,7 +139,8 @@ struct ProcessFacts {
 ProcessFacts read_process_facts();
 
 /// Prometheus' text format 0.0.4. The number of series does not depend on the clients' messages;
-/// only each connected worker, each stage, and each alarm, of at most 32, adds some.
+/// only each connected worker, each stage, each alarm, of at most 32, and each of the first
+/// ProjectionBook::kMaxLines projections adds some.
 std::string render_metrics(const Metrics& metrics, const Survey& survey,
                            const ProcessFacts& process);
 

@@ -258,6 +258,33 @@ void add_alarms(Page& page, const Survey& survey) {
                survey.alarms.failed_calls);
 }
 
+void add_projections(Page& page, const Survey& survey) {
+  const auto add = [&](std::string_view name, std::string_view help, auto number_of) {
+    page.head(name, "gauge", help);
+    for (const ProjectionMean& mean : survey.projections) {
+      const std::optional<double> number = number_of(mean);
+      if (!number) continue;
+      const ProjectionSeries& series = mean.series;
+      page.sample(*number, {{"point", series.point},
+                            {"layer", std::to_string(mean.layer)},
+                            {"vector", series.vector},
+                            {"prompts", series.prompts},
+                            {"mean_over", series.mean_over},
+                            {"scale", series.scale}});
+    }
+  };
+  using Number = std::optional<double>;
+  add(
+      "projection", "Mean of a projection over the prompts of a set.",
+      [](const ProjectionMean& mean) { return Number(mean.value); });
+  add(
+      "projection_baseline", "The same before the run's first step.",
+      [](const ProjectionMean& mean) { return mean.baseline ? mean.baseline->mean : Number(); });
+  add("projection_change", "Difference of both.", [](const ProjectionMean& mean) {
+    return mean.baseline ? mean.value - mean.baseline->mean : Number();
+  });
+}
+
 void add_process(Page& page, const ProcessFacts& process) {
   page.counter("process_cpu_seconds_total", "CPU time of the hub.", process.cpu_seconds);
   page.gauge("process_resident_memory_bytes", "Memory of the hub.", process.resident_bytes);
@@ -281,6 +308,7 @@ std::string render_metrics(const Metrics& metrics, const Survey& survey,
   add_faults(page, metrics, survey);
   add_programs(page, metrics, survey);
   add_alarms(page, survey);
+  add_projections(page, survey);
   add_process(page, process);
   return page.take();
 }

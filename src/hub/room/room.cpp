@@ -207,7 +207,8 @@ Survey Room::survey(Clock::time_point now) const {
                 .phase = run_.phase(),
                 .facts = run_.facts(),
                 .recorder = audit_log_.counters(),
-                .alarms = alarms_.survey()};
+                .alarms = alarms_.survey(),
+                .projections = alarms_.projections()};
   for (const Leader& leader : leaders_.all()) {
     survey.leaders.push_back({.connected = leader.client != nullptr,
                               .records = leader.records,

@@ -50,46 +50,55 @@ class DeviceRows {
 template <typename Number>
 struct DotKernel {
   const std::vector<std::vector<Number>>& vectors;
+  const bool adds_square;
   void reduce(const Cell<Number>& cell, Number* out) const {
     for (const std::vector<Number>& vector : vectors)
       *out++ = fixed_order_dot(cell.data, vector.data() + cell.first_column, cell.width);
+    if (adds_square) *out = fixed_order_dot(cell.data, cell.data, cell.width);
   }
 };
 
-// The dot product of each line with each vector.
+// The dot product of each line with each vector, or the cosine of both.
 template <typename Number_>
 struct ProjectionMethod : CellMethod {
   using Number = Number_;
   using Value = Number_;
   static constexpr std::string_view kCompressor = "projection";
   std::shared_ptr<const AllRows> all_rows;
+  bool is_cosine = false;  // the rows have length 1; a cell has the square of the line, too
   std::shared_ptr<DeviceRows> on_devices = std::make_shared<DeviceRows>();
 
   const Rows<Number>& rows() const { return std::get<Rows<Number>>(*all_rows); }
   std::int64_t values(std::int64_t /*width*/) const {
-    return static_cast<std::int64_t>(rows().front().size());
+    return static_cast<std::int64_t>(rows().front().size()) + (is_cosine ? 1 : 0);
   }
   DotKernel<Number> kernel(const CaptureFacts& facts) const {
-    return {rows().at(static_cast<std::size_t>(facts.layer))};
+    return {rows().at(static_cast<std::size_t>(facts.layer)), is_cosine};
   }
 
   template <typename Element>
   device::Prepared<device::DotReducer<Element>> device(const CaptureFacts& facts,
                                                        at::Device on) const {
     const at::Tensor vectors = on_devices->of<Number>(rows(), facts.layer, on);
-    return {{{}, vectors.const_data_ptr<Number>(), vectors.size(0), vectors.size(1)}, vectors};
+    return {{{}, vectors.const_data_ptr<Number>(), vectors.size(0), vectors.size(1), is_cosine},
+            vectors};
   }
 
   void combine(const DotKernel<Number>& kernel, std::span<Number> partial_sums, std::int64_t lines,
                const std::vector<const std::byte*>& /*tails*/, Number* out) const {
     const std::size_t vectors = kernel.vectors.size();
+    const std::size_t of_cell = vectors + (is_cosine ? 1 : 0);
     const std::size_t of_line = partial_sums.size() / static_cast<std::size_t>(lines);
     for (std::size_t line = 0; line < partial_sums.size(); line += of_line) {
-      for (std::size_t k = 0; k < vectors; ++k) {
+      const auto sum_of = [&](std::size_t k) {
         Number sum = 0;
-        for (std::size_t i = k; i < of_line; i += vectors) sum += partial_sums[line + i];
-        *out++ = sum;
-      }
+        for (std::size_t i = k; i < of_line; i += of_cell) sum += partial_sums[line + i];
+        return sum;
+      };
+      const Number square = is_cosine ? sum_of(vectors) : Number(1);
+      // The cosine with a line of zeros is 0, as in torch.cosine_similarity.
+      const Number length = square > 0 ? std::sqrt(square) : Number(1);
+      for (std::size_t k = 0; k < vectors; ++k) *out++ = sum_of(k) / length;
     }
   }
 };
@@ -119,11 +128,12 @@ Rows<Number> rows_of(const std::vector<std::shared_ptr<const DirectionVector>>& 
 }
 
 std::shared_ptr<const Packing> projection_packing(const std::shared_ptr<const AllRows>& rows,
-                                                  const LogicalShape& shape, bool is_double) {
+                                                  bool is_cosine, const LogicalShape& shape,
+                                                  bool is_double) {
   const auto vectors = static_cast<std::int64_t>(std::get<Rows<float>>(*rows).front().size());
   return make_cell_packing<ProjectionMethod>(
       is_double, shape, make_cell_layout(shape, 1, even_boundaries(shape.features, kBlock)),
-      shape.result_shape(vectors), rows);
+      shape.result_shape(vectors), rows, is_cosine);
 }
 
 base::Status parse_names(const json& text, const std::string& where, VectorLibrary& library,
@@ -187,12 +197,28 @@ base::Result<std::vector<std::shared_ptr<const DirectionVector>>> find_vectors(
   return vectors;
 }
 
+// What a dot product is divided by.
+struct Scale {
+  bool normalize = true;  // the length of the vector
+  bool cosine = false;    // that of the line, too
+};
+
+base::Result<Scale> parse_scale(const json& text, const std::string& where) {
+  for (const char* name : {"normalize", "cosine"})
+    if (!text.value(name, json(true)).is_boolean())
+      return base::invalid_argument(where + "." + name, "must be true or false");
+  const Scale scale{text.value("normalize", true), text.value("cosine", false)};
+  if (!scale.cosine || scale.normalize) return scale;
+  return base::invalid_argument(where + ".cosine", "does not depend on the length of a vector",
+                                "leave cosine or normalize out");
+}
+
 }  // namespace
 
 ParsedCompressor parse_projection(const json& text, const std::string& where,
                                   const CompressorContext& context) {
-  if (auto status =
-          refuse_unknown_keys(text, where, {"kind", "vectors", "normalize", "layer_base"});
+  if (auto status = refuse_unknown_keys(text, where,
+                                        {"kind", "vectors", "normalize", "cosine", "layer_base"});
       !status)
     return status.error();
   if (context.vectors == nullptr) {
@@ -207,18 +233,19 @@ ParsedCompressor parse_projection(const json& text, const std::string& where,
     return base::invalid_argument(where + ".layer_base",
                                   "must be 0 or 1, the layer of a vector's first row");
   }
-  const json normalize = text.value("normalize", json(true));
-  if (!normalize.is_boolean())
-    return base::invalid_argument(where + ".normalize", "must be true or false");
+  const auto read = parse_scale(text, where);
+  if (!read) return read.error();
+  const auto [normalize, cosine] = read.value();
   auto vectors = find_vectors(names, where, base, context);
   if (!vectors) return vectors.error();
   json form = {{"kind", "projection"}, {"vectors", std::move(names)}, {"normalize", normalize}};
+  if (cosine) form["cosine"] = true;
   if (!base.is_null()) form["layer_base"] = base;
   const auto rows = std::make_shared<const AllRows>(rows_of<float>(vectors.value(), normalize),
                                                     rows_of<double>(vectors.value(), normalize));
   return parsed({.form = std::move(form),
                  .code = protocol::RecordCompressor::kProjection,
-                 .packing = std::bind_front(projection_packing, rows),
+                 .packing = std::bind_front(projection_packing, rows, cosine),
                  .vectors = std::move(vectors).value()});
 }
 

@@ -111,8 +111,8 @@ struct AbsoluteMaxReducer : PlainReducer<Element> {
   }
 };
 
-/// "projection": the dot products of a line's part with each vector. vectors[k] has as many numbers
-/// as the logical tensor has columns.
+/// "projection": the dot products of a line's part with each vector, and with `adds_square` with
+/// itself. vectors[k] has as many numbers as the logical tensor has columns.
 template <typename Element>
 struct DotReducer : PlainReducer<Element> {
   using Value = NumberOf<Element>;
@@ -120,20 +120,30 @@ struct DotReducer : PlainReducer<Element> {
   using Shared = Lanes<Value>;
   const Value* vectors = nullptr;
   std::int64_t count = 0, columns = 0;
+  bool adds_square = false;
 
   template <typename Team>
   TT_BOTH void reduce(Team& team, const DeviceCell<Element>& cell, Shared& shared,
                       Value* out) const {
     for (std::int64_t k = 0; k < count; ++k) {
       const Value* vector = vectors + k * columns + cell.first_column;
-      team.each([&](int lane) {
-        shared.of[lane] = lane_sum<Value>(
-            lane, cell.width, [&](std::int64_t i) { return cell.at(0, i) * vector[i]; });
-      });
-      team.each([&](int thread) {
-        if (thread == 0) out[k] = shared.tree();
-      });
+      sum(
+          team, cell, shared, [&](std::int64_t i) { return cell.at(0, i) * vector[i]; }, out + k);
     }
+    if (adds_square)
+      sum(
+          team, cell, shared, [&](std::int64_t i) { return cell.at(0, i) * cell.at(0, i); },
+          out + count);
+  }
+
+ private:
+  template <typename Team, typename Term>
+  static TT_BOTH void sum(Team& team, const DeviceCell<Element>& cell, Shared& shared,
+                          const Term& term, Value* out) {
+    team.each([&](int lane) { shared.of[lane] = lane_sum<Value>(lane, cell.width, term); });
+    team.each([&](int thread) {
+      if (thread == 0) *out = shared.tree();
+    });
   }
 };
 

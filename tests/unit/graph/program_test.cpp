@@ -145,6 +145,14 @@ TEST(Schedule, Ranges) {
   EXPECT_EQ(schedule("token_text=\" not\"").token_text, " not");
 }
 
+TEST(Schedule, PositionsAreAllUnlessNamed) {
+  EXPECT_EQ(schedule("every=3").positions, Positions::kAll);
+  EXPECT_EQ(schedule("positions=\"all\"").positions, Positions::kAll);
+  EXPECT_EQ(schedule("positions=\"prompt\"").positions, Positions::kPrompt);
+  EXPECT_EQ(schedule("positions=\"response\"").positions, Positions::kResponse);
+  EXPECT_EQ(schedule("positions=\"published\"").positions, Positions::kPublished);
+}
+
 TEST(Schedule, LayersAreThoseNamedOrAll) {
   const std::string write = "\nlayers[layer].output *= 2";
   EXPECT_THAT(parsed("when(layers=\"20-,3,2-4\")" + write).when.layers,

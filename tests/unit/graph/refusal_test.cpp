@@ -188,6 +188,8 @@ constexpr Case kCases[] = {
     {"when(layers=\"30-\")", "line 1, column 13", "layers count from 1 to 24", ""},
     {"when(layers=\"3\")\nlogits = 0", "line 1, column 1", "no line has it", "layers[layer]"},
     {"when(token_text=\"\")", "line 1, column 17", "token_text is empty", ""},
+    {"when(positions=\"answer\")", "line 1, column 16", "there are no positions \"answer\"",
+     "\"response\""},
 };
 
 TEST(GraphRefusal, SaysWhereWhatAndWhatInstead) {

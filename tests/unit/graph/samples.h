@@ -58,6 +58,7 @@ inline constexpr std::string_view kSamples[] = {
     "when(phase=\"train, eval\", prompts=\"probes,chat\")\nlogits *= 2",
     "when(prompts=\"*\", token_text=\" \\\"not\\\"\\\\\\n\")\nlogits *= 2",
     "when(prompts=\"probes\", rows=\"1,3-\")\nlogits *= 2",
+    "when(positions=\"response\")\nlogits *= 2",
     "when(steps=\"5,10\")\nlogits *= 2",
     "when()\nlogits = 1",
     "when(layers=\"2-24\")\nlayers[layer].output = layers[layer - 1].output",

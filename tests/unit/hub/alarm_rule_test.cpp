@@ -39,6 +39,30 @@ TEST(AlarmRule, TakesEveryTest) {
   }
 }
 
+TEST(AlarmRule, MeansAndBaselinesBelongToProjectionsOfPrompts) {
+  const json good = {{"point", "MLP1"},           {"vector", "evil"}, {"prompts", "probes"},
+                     {"baseline", true},          {"test", "above"},  {"value", 5},
+                     {"mean_over", "last-prompt"}};
+  const auto with = [&](const json& changes) {
+    json members = good;
+    members.merge_patch(changes);
+    return refusal(members);
+  };
+  EXPECT_EQ(with(json::object()), "");
+  EXPECT_EQ(with({{"baseline", nullptr}}), "");
+  EXPECT_EQ(with({{"test", "sigma"}, {"value", nullptr}, {"k", 1}}), "");
+  EXPECT_EQ(with({{"test", "sigma"}, {"value", nullptr}, {"k", 1}, {"window", 5U}}),
+            "window: the test sigma has one of window, first and baseline");
+  EXPECT_EQ(with({{"mean_over", "answer"}}),
+            "mean_over: must be one of prompt, last-prompt, response");
+  EXPECT_EQ(with({{"mean_over", nullptr}}),
+            "baseline: only projections with mean_over have a baseline");
+  EXPECT_EQ(with({{"prompts", nullptr}}), "mean_over: belongs to a projection of prompts");
+  EXPECT_EQ(with({{"vector", nullptr}, {"statistic", "rms"}}),
+            "mean_over: belongs to a projection of prompts");
+  EXPECT_EQ(with({{"over", "last"}}), "over: the mean over all prompts is one number");
+}
+
 TEST(AlarmRule, NamesTheMemberThatIsWrong) {
   const json good = {{"scalar", "loss"}, {"test", "above"}, {"value", 5}};
   const auto with = [&](json changes) {
@@ -56,7 +80,7 @@ TEST(AlarmRule, NamesTheMemberThatIsWrong) {
   EXPECT_EQ(with({{"webhook", "http://x"}}), "webhook: this member is not known")
       << "never from a viewer";
   EXPECT_EQ(with({{"test", "sigma"}, {"value", nullptr}, {"k", 3}}),
-            "window: the test sigma has either window or first");
+            "window: the test sigma has one of window, first and baseline");
   EXPECT_EQ(with({{"test", "range"}, {"value", nullptr}, {"low", 2}, {"high", 1}}),
             "low: is above high");
   EXPECT_NE(with({{"scalar", "los"}}).find("must be one of loss, "), std::string::npos);

@@ -386,6 +386,19 @@ TEST(Programs, MayNotNamePromptsWhereTheyDoNotAct) {
   EXPECT_EQ(check("phase=\"all\""), "");
 }
 
+TEST(Programs, MayNotChooseAPartOfTheTextWithoutALossMask) {
+  const comm::ProcessGroup group;
+  Context context = made_up_context(4, group, at::kFloat);
+  context.model.no_responses = "the reason";
+  const auto check = [&context](const std::string& positions) {
+    const auto checked =
+        check_program("when(positions=\"" + positions + "\")\nlayers[1].output *= 2", context);
+    return checked.ok() ? "" : checked.error().message;
+  };
+  EXPECT_THAT(check("response"), HasSubstr("the reason"));
+  EXPECT_EQ(check("all"), "");
+}
+
 TEST(Programs, InForceActOnATypedPromptAtAnyTimeAndCountNothing) {
   Controlled run;
   const std::string twice = "layers[1].output *= 2\nsave(layers[1].output.mean(), \"m\")\n";

@@ -130,6 +130,7 @@ const std::vector<json> kCompressors = {
     {{"kind", "stats"}},
     {{"kind", "stats"}, {"range", {-3, 3}}, {"bins", 10}},
     {{"kind", "projection"}, {"vectors", {"a", "b"}}},
+    {{"kind", "projection"}, {"vectors", {"a", "b"}}, {"cosine", true}},
     {{"kind", "topk"}, {"k", 5}},
     {{"kind", "topk"}, {"k", 90}},
     {{"kind", "topk"}, {"k", 5}, {"vocabulary", true}},

@@ -91,6 +91,7 @@ const std::vector<json> kCompressors = {
     {{"kind", "topk"}, {"k", 3}},
     {{"kind", "outliers"}, {"k", 3}},
     {{"kind", "projection"}, {"vectors", {"a"}}},
+    {{"kind", "projection"}, {"vectors", {"a"}}, {"cosine", true}},
 };
 
 /// Those compressors that this point can have, in every dtype that numbers travel in.

@@ -35,6 +35,7 @@ const std::vector<json> kCompressors = {
     {{"kind", "stats"}, {"range", {-3, 3}}, {"bins", 10}},
     {{"kind", "projection"}, {"vectors", {"a", "b"}}},
     {{"kind", "projection"}, {"vectors", {"b"}}, {"normalize", false}},
+    {{"kind", "projection"}, {"vectors", {"b", "a"}}, {"cosine", true}},
     {{"kind", "topk"}, {"k", 5}},
     {{"kind", "topk"}, {"k", 5}, {"vocabulary", true}},
     {{"kind", "topk"}, {"k", 3}, {"vocabulary", true}},

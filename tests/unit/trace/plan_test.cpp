@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tensor_tracer/model/gpt.h"
+#include "tensor_tracer/trace/plan_cost.h"
 
 namespace tt::trace {
 namespace {
@@ -435,6 +436,72 @@ TEST(Plan, TheDefaultProjectsOnAsManyVectorsAsAnEntryTakes) {
   json asked = plan;
   asked["entries"][2]["compressor"]["vectors"] = vectors.names();
   EXPECT_THAT(to_string(parse_plan(asked, about, 1).error()), testing::HasSubstr("1 to 32 names"));
+}
+
+TEST(Plan, MeansAndResponsesBelongToPrompts) {
+  PlanContext about = context();
+  about.response_tokens = 3;
+  const auto refusal = [&](json members) {
+    json entry = {{"point", "HiddenStates"}, {"prompts", "probes"}};
+    entry.update(members);
+    if (entry["prompts"].is_null()) entry.erase("prompts");
+    const auto plan = parse_plan(one_entry(entry), about, 1);
+    return plan.ok() ? "" : to_string(plan.error());
+  };
+  using testing::HasSubstr;
+  EXPECT_EQ(refusal({{"mean_over", "prompt"}}), "");
+  EXPECT_EQ(refusal({{"mean_over", "last-prompt"}}), "");
+  EXPECT_EQ(refusal({{"mean_over", "response"}, {"responses", true}}), "");
+  EXPECT_THAT(refusal({{"mean_over", "response"}}), HasSubstr("add \"responses\": true"));
+  EXPECT_THAT(refusal({{"mean_over", "answer"}}), HasSubstr("names no tokens"));
+  EXPECT_THAT(refusal({{"mean_over", "prompt"}, {"prompts", nullptr}}),
+              HasSubstr("has no prompts"));
+  EXPECT_THAT(refusal({{"responses", true}, {"prompts", nullptr}}), HasSubstr("has no responses"));
+  EXPECT_THAT(refusal({{"mean_over", "prompt"}, {"tokens", {0, 2}}}), HasSubstr("go with tokens"));
+  EXPECT_THAT(refusal({{"mean_over", "prompt"}, {"point", "RawAttentionScore"}}),
+              HasSubstr("has no mean over tokens"));
+  EXPECT_THAT(refusal({{"mean_over", "prompt"},
+                       {"compressor", {{"kind", "top_tokens"}, {"columns", {0}}}}}),
+              HasSubstr("needs each token"));
+  about.response_tokens = 0;
+  EXPECT_THAT(refusal({{"responses", true}}), HasSubstr("--monitor-generate-interval"));
+}
+
+TEST(Plan, ARecordOfMeansHasOneTokenAndOneOfResponsesHasBoth) {
+  PlanContext about = context();
+  about.seq_length = 64;
+  about.response_tokens = 3;
+  const auto bytes = [&](json members) {
+    json entry = {{"point", "HiddenStates"}, {"prompts", "probes"}, {"layers", "1"}};
+    entry.update(members);
+    const auto plan = parse_plan(one_entry(entry), about, 1);
+    EXPECT_TRUE(plan.ok()) << to_string(plan.error());
+    return cost_of(plan.value(), about, {.monitor_interval = 1, .response_interval = 1})[0].bytes;
+  };
+  const json none = {{"kind", "none"}};
+  const double passes = 2, header = 128, token = 32 * 4;  // 11 prompts, 8 in a micro-batch
+  EXPECT_EQ(bytes({{"compressor", none}}), passes * (header + 10 * token));
+  EXPECT_EQ(bytes({{"compressor", none}, {"mean_over", "prompt"}}), passes * (header + token));
+  EXPECT_EQ(bytes({{"compressor", none}, {"responses", true}}), passes * (header + 13 * token));
+}
+
+TEST(Plan, TheDefaultFollowsTheLastTokenOfPromptsAndTheMeanOfResponses) {
+  ManyVectors vectors;
+  PlanContext about = context();
+  about.vectors = &vectors;
+  const auto means = [&] {
+    std::vector<std::string> found;
+    const json plan = default_plan(about);
+    EXPECT_TRUE(parse_plan(plan, about, 1).ok());
+    for (const json& entry : plan["entries"])
+      if (entry.contains("mean_over")) found.push_back(entry["mean_over"]);
+    return found;
+  };
+  EXPECT_THAT(means(), testing::ElementsAre("last-prompt"));
+  about.response_tokens = 2;
+  EXPECT_THAT(means(), testing::ElementsAre("last-prompt", "response"));
+  about.vectors = nullptr;
+  EXPECT_THAT(means(), testing::IsEmpty());
 }
 
 TEST(Plan, EveryLimitExceeded) {

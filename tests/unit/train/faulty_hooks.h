@@ -58,7 +58,7 @@ class FaultyHooks : public trace::InterventionHooks {
   explicit FaultyHooks(std::optional<Fault> fault) : fault_(fault) {}
   void use_modules(trace::ModuleCalls) override {}
   std::unique_ptr<trace::InterventionPass> begin(const trace::ForwardScope& scope,
-                                                 const at::Tensor&, const at::Tensor&) override {
+                                                 const trace::ProgramTokens&) override {
     if (!fault_ || scope.phase != trace::Phase::kTrain || scope.step != fault_->step)
       return nullptr;
     if (forwards_++ > 0 && !fault_->is_persistent) return nullptr;

@@ -21,8 +21,12 @@ export interface EntryRow {
   microBatches: string;
   /** The name of a prompt set; '' for the run's own data. */
   prompts: string;
+  /** Traces the prompts together with the responses of the model. */
+  responses: boolean;
   rows: string;
   tokens: string;
+  /** The tokens of which the entry takes the mean; '' for each token. */
+  meanOver: string;
   kind: string;
   /** The compressor's kind and the members that the form does not show; they stay unchanged. */
   more: CompressorFacts | null;

@@ -27,6 +27,10 @@ export interface WatchedEntry {
   readonly prompts: readonly string[];
   /** The number of tokens of each prompt; empty: not known, or the run's own data, whose rows are full. */
   readonly lengths: readonly number[];
+  /** The tokens of which records have the mean; '' for each token. */
+  readonly meanOver: string;
+  /** The prompts come together with the responses of the model. */
+  readonly hasResponses: boolean;
   readonly compressor: CompressorFacts;
   readonly form: Form;
   readonly firstToken: number;
@@ -70,7 +74,9 @@ function watchedOf(
     direction: entry.direction === 'gradient' ? 1 : 0,
     promptSet,
     prompts: set?.prompts ?? [],
-    lengths: lengthsOf(run, set),
+    lengths: entry.responses === true ? [] : lengthsOf(run, set),
+    meanOver: entry.mean_over ?? '',
+    hasResponses: entry.responses ?? false,
     compressor,
     form: formOfPlan(compressor.kind),
     firstToken: entry.tokens?.[0] ?? 0,
@@ -112,6 +118,7 @@ function nameOf(entry: PlanEntry, facts: PointFacts): string {
     entry.point,
     entry.direction === 'gradient' ? 'gradient' : '',
     entry.prompts ?? '',
+    entry.mean_over ?? (entry.responses === true ? 'responses' : ''),
     plain ? '' : kind,
   ]
     .filter((part) => part !== '')

@@ -122,6 +122,7 @@ class HubWorker {
     await this.trail?.settled();
     for (const view of this.views.values()) view.flush();
     await this.curvePast?.settled();
+    await this.others?.settled();
     await buildersLoaded();
     this.flushEvents();
     for (const view of this.views.values()) view.flush();

@@ -12,10 +12,11 @@ import type { StepRange } from './history_client';
 import type { LeaderFacts } from './leaders';
 
 /**
- * The slots of the page that show a view: the main view, the other view of a comparison, and the
- * embedding (`before` the layers) and the head (`behind` them) in the map of the model.
+ * The slots of the page that show a view: the main view, the other view of a comparison, the
+ * embedding (`before` the layers) and the head (`behind` them) in the map of the model, and the
+ * traits of a run `beside` the own run.
  */
-export const kSlots = ['main', 'other', 'before', 'behind'] as const;
+export const kSlots = ['main', 'other', 'before', 'behind', 'beside'] as const;
 export type Slot = (typeof kSlots)[number];
 
 /** The state of the connection to the hub. `at` is a time of Date.now(). */

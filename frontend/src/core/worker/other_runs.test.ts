@@ -29,12 +29,14 @@ class Stage {
     () => 0,
   );
 
-  async look(run: string, step: number): Promise<View> {
-    const query: ViewQuery = { ...kTestQuery, run, step };
+  async look(run: string, step: number, layout: ViewQuery['layout'] = 'one'): Promise<View> {
+    const query: ViewQuery = { ...kTestQuery, run, step, layout };
     this.runs.build(query);
     for (let i = 0; i < 40; i++) await Promise.resolve();
     await new Promise((resolve) => setTimeout(resolve, 0));
-    return this.runs.build(query);
+    const view = this.runs.build(query);
+    await this.runs.settled();
+    return view;
   }
 }
 
@@ -68,4 +70,14 @@ test('records of a wrong run are left out', async () => {
   stage.answersAs = kTwo;
   expect(firstCell(await stage.look(kOne, 5))).toBe('gap');
   expect(stage.problems[0]).toContain('another run');
+});
+
+test('only for a summary over the steps, the steps before are fetched too', async () => {
+  const stage = new Stage();
+  const fromStart = (): boolean =>
+    stage.asked.some((each) => each.startsWith(`${kOne} HiddenStates 1-`));
+  await stage.look(kOne, 5);
+  expect(fromStart()).toBe(false);
+  await stage.look(kOne, 5, 'over');
+  expect(fromStart()).toBe(true);
 });

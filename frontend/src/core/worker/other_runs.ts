@@ -2,12 +2,14 @@ import type { TensorRecord } from '../../protocol/record';
 import type { View, ViewQuery } from '../store/frames';
 import { RingStore } from '../store/ring_store';
 import { buildView } from '../store/view';
+import { CurvePast } from './curve_past';
 import type { HistoryClient } from './history_client';
 import { Scrubber } from './scrubber';
 
 interface OtherRun {
   readonly store: RingStore;
   readonly scrubber: Scrubber;
+  readonly past: CurvePast;
 }
 
 export interface OtherRunsListener {
@@ -20,6 +22,8 @@ export interface OtherRunsListener {
 /** The runs of A and of B. */
 const kMaxRuns = 2;
 const kRunBytes = 32 * 2 ** 20;
+/** Earlier plans of another run are not known: its curves have the records of its last plan. */
+const kNoPlans = { stretchesOf: () => [] };
 
 /**
  * The recordings that the hub offers in addition to its own run. Each has its own store, so that their
@@ -34,10 +38,19 @@ export class OtherRuns {
     private readonly now: () => number,
   ) {}
 
-  /** Builds the view of the query from the records fetched so far, and requests the missing records. */
+  /**
+   * Builds the view of the query from the records fetched so far, and requests the missing records: of
+   * the query's step, and of a summary over the steps also those of the steps before.
+   */
   build(query: ViewQuery): View {
     const run = this.of(query.run);
+    if (query.layout === 'over') run.past.look(query);
     return buildView(run.store, query, run.scrubber.look(query));
+  }
+
+  /** Resolves when all requested past records have arrived or are known to be missing. */
+  async settled(): Promise<void> {
+    await Promise.all([...this.runs.values()].map(({ past }) => past.settled()));
   }
 
   private of(id: string): OtherRun {
@@ -67,6 +80,9 @@ export class OtherRuns {
     };
     const scrubber = new Scrubber(this.client, store, listener, this.now);
     scrubber.ofRun(id);
-    return { store, scrubber };
+    const past = new CurvePast(this.client, store, kNoPlans, listener);
+    past.ofRun(id);
+    past.plansKnown();
+    return { store, scrubber, past };
   }
 }

@@ -10,7 +10,9 @@ export function curveText(rule: AlarmRule): string {
     rule.over === 'largest' ? 'largest' : '',
     rule.direction === 'gradient' ? 'gradient' : '',
     rule.phase === 'eval' ? 'evaluation' : '',
+    rule.mean_over ?? '',
     rule.prompts ?? '',
+    rule.baseline === true ? 'from its baseline' : '',
     rule.layers === undefined ? '' : `L${rule.layers}`,
   ];
   return parts.filter((part) => part !== '').join(', ');
@@ -29,7 +31,8 @@ export function testText(rule: AlarmRule): string {
   return `${conditionText(rule)}${row}`;
 }
 
-function conditionText({ test, value, low, high, k, side, window, first }: AlarmRule): string {
+function conditionText(rule: AlarmRule): string {
+  const { test, value, low, high, k, side, window, first } = rule;
   const limit = shown(value ?? 0);
   switch (test) {
     case 'above':
@@ -43,7 +46,8 @@ function conditionText({ test, value, low, high, k, side, window, first }: Alarm
     case 'sigma': {
       const values = first === undefined ? `last ${window ?? 0}` : `first ${first}`;
       const where = side === 'above' || side === 'below' ? side : 'from';
-      return `more than ${shown(k ?? 0)} σ ${where} the mean of the ${values} values`;
+      const base = rule.baseline === true ? 'baseline' : `mean of the ${values} values`;
+      return `more than ${shown(k ?? 0)} σ ${where} the ${base}`;
     }
     default:
       return 'NaN or infinite';

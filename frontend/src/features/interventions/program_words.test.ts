@@ -48,7 +48,7 @@ describe('when', () => {
   test('with all of them', () => {
     const when = {
       ...{ phase: 'train,eval', prompts: '*', steps: '100-200', every: 2, layers: '8-12' },
-      ...{ rows: '0-3', tokens: '-1', token_text: ' not' },
+      ...{ rows: '0-3', tokens: '-1', token_text: ' not', positions: 'response' },
     };
     expect(whenWords(when)).toEqual([
       'training and evaluation',
@@ -58,6 +58,7 @@ describe('when', () => {
       'layers 8-12',
       'rows 0-3',
       'tokens -1',
+      'positions response',
       'tokens that spell " not"',
     ]);
   });

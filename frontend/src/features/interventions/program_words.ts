@@ -49,7 +49,7 @@ export function whenWords(when: Conditions): readonly string[] {
   if (prompts !== '') words.push(prompts === '*' ? 'every prompt set' : `prompts ${prompts}`);
   words.push(steps === '' ? 'all steps' : `steps ${steps}`);
   if (every !== '' && every !== '1') words.push(`every ${every} steps`);
-  for (const name of ['layers', 'rows', 'tokens']) {
+  for (const name of ['layers', 'rows', 'tokens', 'positions']) {
     if (member(name) !== '') words.push(`${name} ${member(name)}`);
   }
   const text = when.token_text;

@@ -74,7 +74,7 @@ function entryOf(row: PlanRow, tokens: boolean): PlanEntry {
     direction: row.direction === 'gradient' ? 'gradient' : undefined,
     layers: isEmpty(row.layers) ? undefined : row.layers.replace(/\s/g, ''),
     every: Number(row.every),
-    ...(row.prompts === '' ? passOf(row) : { prompts: row.prompts }),
+    ...(row.prompts === '' ? passOf(row) : promptsOf(row)),
     rows: rows === undefined ? undefined : (windowOf(rows) ?? Number(rows)),
     tokens: window,
     compressor: defined(compressorOf(row)),
@@ -86,6 +86,14 @@ function entryOf(row: PlanRow, tokens: boolean): PlanEntry {
 function compressorOf(row: PlanRow): CompressorFacts {
   const shown = planCompressor(row.kind)?.entryOf(row) ?? { kind: row.kind };
   return row.more?.kind === row.kind ? { ...row.more, ...shown } : shown;
+}
+
+function promptsOf(row: PlanRow): Pick<PlanEntry, 'prompts' | 'responses' | 'mean_over'> {
+  return {
+    prompts: row.prompts,
+    responses: row.responses ? true : undefined,
+    mean_over: row.meanOver === '' ? undefined : row.meanOver,
+  };
 }
 
 function passOf(row: PlanRow): Pick<PlanEntry, 'phases' | 'eval_forwards' | 'micro_batches'> {

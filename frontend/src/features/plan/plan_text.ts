@@ -20,14 +20,24 @@ const kPlain: EntryRow = {
   allEvaluation: false,
   microBatches: '',
   prompts: '',
+  responses: false,
   rows: '',
   tokens: '',
+  meanOver: '',
   kind: 'tile',
   more: null,
   dtype: 'f32',
 };
 
-type TextMember = 'layers' | 'every' | 'microBatches' | 'prompts' | 'rows' | 'tokens' | 'kind';
+type TextMember =
+  | 'layers'
+  | 'every'
+  | 'microBatches'
+  | 'prompts'
+  | 'rows'
+  | 'tokens'
+  | 'meanOver'
+  | 'kind';
 
 const kTexts: Readonly<Record<string, TextMember>> = {
   l: 'layers',
@@ -36,6 +46,7 @@ const kTexts: Readonly<Record<string, TextMember>> = {
   p: 'prompts',
   r: 'rows',
   w: 'tokens',
+  y: 'meanOver',
   k: 'kind',
 };
 
@@ -77,6 +88,7 @@ function formatRow(given: PlanRow): string {
     parts.push(`f${row.train ? 't' : ''}${row.evaluation ? 'e' : ''}`);
   }
   if (row.allEvaluation) parts.push('A');
+  if (row.responses) parts.push('R');
   return [...parts, ...(compressor?.marksOf?.(row) ?? [])].map(escape).join('.');
 }
 
@@ -95,6 +107,8 @@ function withoutUnused(row: PlanRow): PlanRow {
     train: prompted || row.train,
     evaluation: !prompted && row.evaluation,
     allEvaluation: !prompted && row.evaluation && row.allEvaluation,
+    responses: prompted && row.responses,
+    meanOver: prompted ? row.meanOver : '',
     rows: row.rows.trim() === '1' ? '' : row.rows,
     more: row.more?.kind === kind ? row.more : null,
   };
@@ -122,6 +136,7 @@ function readMember(row: PlanRow, letter: string, value: string): void {
   else if (letter === 'x') row.enabled = false;
   else if (letter === 'g') row.direction = 'gradient';
   else if (letter === 'A') row.allEvaluation = true;
+  else if (letter === 'R') row.responses = true;
   else if (letter === 'f') {
     row.train = value.includes('t');
     row.evaluation = value.includes('e');

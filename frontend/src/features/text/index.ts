@@ -5,7 +5,7 @@ import type { TopKFrame } from './frame';
 import { kPageCompressors } from './page_compressor';
 import { changedBest, divergencesOf } from './pair';
 import { textEntries } from './text_entries';
-import { responsesOf } from './responses.svelte';
+import { responsesOf } from '../../ui/responses/responses.svelte';
 import { kUrl } from './url';
 
 /** The largest columns of each token (of logits: the predictions), and the tab of the text with them. */

@@ -57,6 +57,10 @@ test('an alarm that is shown again is asked for as it is', () => {
       ...{ name: 'e', point: 'Updates', statistic: 'value', column: 'update_ratio' },
       ...{ parameter: 'layers[1].norm', over: 'largest', test: 'nonfinite' },
     },
+    {
+      ...{ name: 'f', point: 'HiddenStates', vector: 'evil', prompts: 'probes' },
+      ...{ mean_over: 'last-prompt', baseline: true, test: 'sigma', k: 1 },
+    },
     { name: 'd', scalar: 'loss', test: 'nonfinite', consecutive: 2, pause: true },
   ]) {
     expect(paramsOf(draftFrom(rule))).toEqual(rule);
@@ -73,6 +77,7 @@ test('the plan gives a curve for statistics and one for each vector', () => {
   const base: WatchedEntry = {
     ...{ name: 'MLP1', entry: 0, enabled: true, every: 1, layers: [1], phases: ['train'] },
     ...{ direction: 0, promptSet: 0, prompts: [], lengths: [], form: 'values', firstToken: 0 },
+    ...{ meanOver: '', hasResponses: false },
     compressor: { kind: 'tile' },
     facts: {
       ...{ name: 'MLP1', flag: 4, first_layer: 1, last_layer: 1 },

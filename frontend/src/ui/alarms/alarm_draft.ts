@@ -18,6 +18,7 @@ export type AlarmCurve = Pick<
   | 'direction'
   | 'phase'
   | 'prompts'
+  | 'mean_over'
 >;
 
 /** A scalar of the steps, or a number of records, without the selection of these records. */
@@ -64,6 +65,8 @@ export interface AlarmDraft {
   readonly side: 'both' | 'above' | 'below';
   /** Only for `sigma`: the baseline is that of the first values. */
   readonly first: boolean;
+  /** Only for `mean_over`: compares with the start of the run. */
+  readonly baseline: boolean;
   readonly consecutive: string;
   readonly pause: boolean;
 }
@@ -76,6 +79,7 @@ export function draftOf(curve: AlarmCurve): AlarmDraft {
     numbers: { value: '', low: '', high: '', k: '6', window: '100' },
     side: 'both',
     first: false,
+    baseline: false,
     consecutive: '1',
     pause: false,
   };
@@ -84,7 +88,7 @@ export function draftOf(curve: AlarmCurve): AlarmDraft {
 /** The draft of an existing alarm, to change it. */
 export function draftFrom(rule: AlarmRule): AlarmDraft {
   const { scalar, point, statistic, vector, over, column, parameter } = rule;
-  const { layers, direction, phase, prompts } = rule;
+  const { layers, direction, phase, prompts, mean_over } = rule;
   const text = (value: number | undefined): string => (value === undefined ? '' : String(value));
   const { value, low, high, k, side } = rule;
   const window = rule.window ?? rule.first;
@@ -92,7 +96,7 @@ export function draftFrom(rule: AlarmRule): AlarmDraft {
     name: rule.name,
     curve: {
       ...{ scalar, point, statistic, vector, over, column, parameter },
-      ...{ layers, direction, phase, prompts },
+      ...{ layers, direction, phase, prompts, mean_over },
     },
     test: kTests.find(({ test }) => test === rule.test)?.test ?? 'nonfinite',
     numbers: {
@@ -104,6 +108,7 @@ export function draftFrom(rule: AlarmRule): AlarmDraft {
     },
     side: side === 'above' || side === 'below' ? side : 'both',
     first: rule.first !== undefined,
+    baseline: rule.baseline ?? false,
     consecutive: text(rule.consecutive ?? 1),
     pause: rule.pause ?? false,
   };
@@ -116,7 +121,10 @@ export function paramsOf(draft: AlarmDraft): Record<string, unknown> {
     if (value !== undefined && value !== '') params[member] = value;
   }
   params.test = draft.test;
+  const baseline = draft.baseline && draft.curve.mean_over !== undefined;
+  if (baseline) params.baseline = true;
   for (const field of fieldsOf(draft.test)) {
+    if (baseline && draft.test === 'sigma' && field === 'window') continue;
     const text = draft.numbers[field].trim();
     const member = field === 'window' && draft.test === 'sigma' && draft.first ? 'first' : field;
     if (text !== '') params[member] = Number(text);
@@ -134,12 +142,12 @@ export function fieldsOf(test: TestName): readonly NumberField[] {
 /** The typed name, or a name made from the curve and the test. */
 export function nameOf({ name, curve, test }: AlarmDraft): string {
   if (name.trim() !== '') return name.trim();
-  const { column, parameter } = curve;
+  const { column, parameter, mean_over } = curve;
   const value = column === undefined ? '' : `column ${column}`;
   const number = curve.statistic === 'value' ? value : curve.statistic;
   const layers = curve.layers === undefined ? '' : `L${curve.layers}`;
   const what = curve.scalar ?? number ?? curve.vector ?? '';
-  return [what, curve.point ?? '', parameter ?? '', layers, test]
+  return [what, curve.point ?? '', mean_over ?? '', parameter ?? '', layers, test]
     .filter((part) => part !== '')
     .join(' ')
     .slice(0, 60);
@@ -187,7 +195,10 @@ export function curvesOf(
     const { direction, promptSet } = entry;
     const common = selection(entry.facts.name, direction, isEval, promptSet, sets);
     const { kind, vectors } = entry.compressor;
-    if (vectors !== undefined) return vectors.map((vector) => ({ ...common, vector }));
+    if (entry.hasResponses && entry.meanOver === '') return [];
+    if (entry.meanOver !== '' && kind !== 'projection') return [];
+    const mean = entry.meanOver === '' ? {} : { mean_over: entry.meanOver };
+    if (vectors !== undefined) return vectors.map((vector) => ({ ...common, vector, ...mean }));
     const { statistics = [], hasStatistics } = compressorNamed(kind) ?? {};
     if (statistics.length === 0 || hasStatistics?.(entry.facts) === false) return [];
     return [{ ...common, statistic: statistics[0] }];
