@@ -33,7 +33,8 @@ async function openView(page: Page, url: string): Promise<void> {
 test('many texts: only those on the screen are elements', kSmoke, async ({ page, recorded }) => {
   await openView(page, recorded.at('tab=traits&traits=data'));
   await openFile(page, many(kMany));
-  await expect(page.getByTestId('ranked-facts')).toHaveText('100\u202f000 texts');
+  const facts = page.getByTestId('ranked-facts');
+  await expect(facts).toHaveText('100\u202f000 texts', { timeout: 20_000 });
   const table = page.getByTestId('ranked-table');
   await expect(table).toHaveAttribute('aria-rowcount', String(kMany + 1));
   const rows = table.locator('tbody tr:not(.space)');
