@@ -30,14 +30,7 @@ const kPlain: EntryRow = {
 };
 
 type TextMember =
-  | 'layers'
-  | 'every'
-  | 'microBatches'
-  | 'prompts'
-  | 'rows'
-  | 'tokens'
-  | 'meanOver'
-  | 'kind';
+  'layers' | 'every' | 'microBatches' | 'prompts' | 'rows' | 'tokens' | 'meanOver' | 'kind';
 
 const kTexts: Readonly<Record<string, TextMember>> = {
   l: 'layers',
