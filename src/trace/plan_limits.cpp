@@ -2,6 +2,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "src/trace/pass_shape.h"
 
@@ -64,13 +65,15 @@ base::Status check_pass_bytes(const Plan& plan, const PlanContext& context) {
   };
   base::Status status = check_pass(plan, context, "a training pass", &PlanEntry::in_train);
   if (status) status = check_pass(plan, context, "an evaluation pass", in_evaluation);
-  std::map<std::uint32_t, std::string> sets;
-  for (const PlanEntry& entry : plan.entries) sets[entry.prompt_set] = entry.prompts.name;
-  sets.erase(0);
-  for (const auto& [number, name] : sets) {
+  std::map<std::pair<std::uint32_t, bool>, std::string> passes;  // with responses or without
+  for (const PlanEntry& entry : plan.entries)
+    if (entry.prompt_set > 0) passes[{entry.prompt_set, entry.responses}] = entry.prompts.name;
+  for (const auto& [key, name] : passes) {
     if (!status) return status;
     status = check_pass(plan, context, "a pass of the prompts " + name,
-                        [set = number](const PlanEntry& one) { return one.prompt_set == set; });
+                        [&key = key](const PlanEntry& one) {
+                          return std::pair(one.prompt_set, one.responses) == key;
+                        });
   }
   return status;
 }

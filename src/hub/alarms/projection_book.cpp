@@ -84,7 +84,8 @@ void ProjectionBook::load() {
   if (!saved.ok() || text_of(saved.value(), "run") != run_id_) return;
   for (const json& one : member(saved.value(), "baselines")) {
     const auto layer = static_cast<std::uint16_t>(natural(one, "layer").value_or(0));
-    const auto mean = number_of(member(one, "mean")), deviation = number_of(member(one, "deviation"));
+    const auto mean = number_of(member(one, "mean")),
+               deviation = number_of(member(one, "deviation"));
     Line* const line = mean && deviation ? line_of({series_in(one), layer}) : nullptr;
     if (line != nullptr) line->baseline = Baseline{*mean, *deviation};
   }

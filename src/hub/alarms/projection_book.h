@@ -81,7 +81,7 @@ class ProjectionBook {
   const std::string path_;
   const std::string run_id_;
   std::uint32_t plan_ = 0;
-  std::uint64_t first_step_ = 0;  // the step of the baseline
+  std::uint64_t first_step_ = 0;                                    // the step of the baseline
   std::map<std::uint32_t, std::vector<ProjectionSeries>> entries_;  // by index
   std::map<Key, Line> lines_;
   std::vector<ProjectionMean> finished_;

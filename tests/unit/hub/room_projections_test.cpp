@@ -28,7 +28,8 @@ std::string temporary_alarms() {
 class RoomProjectionsTest : public RoomTest {
  protected:
   explicit RoomProjectionsTest(const AlarmOptions& alarms = {}) : RoomTest({.alarms = alarms}) {
-    facts_ = json::parse(R"({"id": "1", "points": [{"name": "HiddenStates", "path": "layers[n].output"}],
+    facts_ =
+        json::parse(R"({"id": "1", "points": [{"name": "HiddenStates", "path": "layers[n].output"}],
         "prompt_sets": [{"name": "probes"}],
         "plan": {"number": 3, "entries": [
           {"point": "HiddenStates", "prompts": "probes",
@@ -84,8 +85,11 @@ class RoomProjectionsTest : public RoomTest {
     return all;
   }
   void set_alarm(const json& members) {
-    json alarm = {{"name", "evil"}, {"point", "HiddenStates"}, {"vector", "evil"},
-                  {"prompts", "probes"}, {"mean_over", "last-prompt"}};
+    json alarm = {{"name", "evil"},
+                  {"point", "HiddenStates"},
+                  {"vector", "evil"},
+                  {"prompts", "probes"},
+                  {"mean_over", "last-prompt"}};
     alarm.merge_patch(members);
     const json answer = ask(*viewer_, "alarms.set", alarm);
     ASSERT_TRUE(answer.contains("result")) << answer;
@@ -158,7 +162,8 @@ TEST_F(RoomProjectionsTest, MetricsHaveTheNewestMeans) {
   end_step(50);
   const std::string text = render_metrics(room_.metrics(), room_.survey(now_), {});
   const std::string labels =
-      "{point=\"HiddenStates\",layer=\"7\",vector=\"evil\",prompts=\"probes\",mean_over=\"response\","
+      "{point=\"HiddenStates\",layer=\"7\",vector=\"evil\",prompts=\"probes\",mean_over="
+      "\"response\","
       "scale=\"cosine\"} ";
   EXPECT_THAT(text, HasSubstr("tensor_tracer_projection" + labels + "4.5\n"));
   EXPECT_THAT(text, HasSubstr("tensor_tracer_projection_baseline" + labels + "2\n"));
