@@ -75,7 +75,8 @@ base::Status check_vector(const Steering& steering, const intervene::Context& co
     return error;
   }
   const trace::DirectionVector& found = *vector.value();
-  for (const std::uint16_t layer : base::parse_numbers(steering.layers).value()) {
+  const auto layers = base::parse_numbers(steering.layers).value();
+  for (const std::uint16_t layer : layers) {
     const float* const row = found.row(layer);
     if (std::any_of(row, row + found.hidden_size, [](float x) { return std::abs(x) > 0; }))
       continue;
