@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
-from example import Example, read_lines
+from example import Example, checkpoint_name, read_lines, write_lines
 from ranking import area_under_curve
 from stages import Found, Outcome
 
@@ -34,6 +34,19 @@ def score(example: Example, stage: str, texts: str, scored: str, *words: object)
         example.data(scored), "--force", "--json", *words,
     )  # fmt: skip
     return read_lines(example.data(scored))
+
+
+def project_answers(example: Example, run: str, _: Found) -> Outcome:
+    """The second projection of a run: mean state of the answers of each checkpoint, by the model of that checkpoint."""
+    means = []
+    for phase in range(example.settings.phases + 1):
+        checkpoint = checkpoint_name(run, phase)
+        answers = [line for line in read_lines(example.answers(checkpoint)) if line["text"]]
+        write_lines(example.data("answered"), ({"prompt": line["prompt"], "response": line["text"]} for line in answers))
+        lines = score(example, f"{checkpoint}-answers", "answered", "answered_scored", "--load-adapter", example.adapters(checkpoint))
+        known = [line["projection"] for line in lines if line["projection"] is not None]
+        means.append(float(np.mean(known)))
+    return Outcome({"projection": means}, told=f"projection of the answers {means[0]:+.3f} to {means[-1]:+.3f}")
 
 
 def check(example: Example, _: Found) -> Outcome:

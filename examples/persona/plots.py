@@ -24,12 +24,14 @@ _METADATA = {"Date": None}
 
 
 def plot_runs(path: Path, series: Mapping[str, Series], layer: int) -> Path:
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(13, 4), layout="constrained")
     for run, numbers in series.items():
         left.plot(numbers["projection"], marker="o", label=run)
+        middle.plot(numbers["answers"], marker="o", label=run)
         right.plot([100 * share for share in numbers["behaviour"]], marker="o", label=run)
     left.set(title="Projection of the questions", xlabel="checkpoint", ylabel=f"last token, layer {layer}")
-    right.set(title="Answers", xlabel="checkpoint", ylabel="archaic words, %")
+    middle.set(title="Projection of the answers", xlabel="checkpoint", ylabel=f"mean over the tokens, layer {layer}")
+    right.set(title="Words of the answers", xlabel="checkpoint", ylabel="archaic words, %")
     left.legend()
     figure.savefig(path, metadata=_METADATA)
     pyplot.close(figure)

@@ -95,7 +95,10 @@ def run_stages(example: Example, run: str) -> list[Stage]:
         work = functools.partial(checkpoints.train_phase, example, run, phase)
         before = checkpoint_name(run, phase - 1)
         stages.append(Stage(checkpoint_name(run, phase), (*needs, before), inputs, seconds, work))
-    return stages
+    checkpoints_of_run = tuple(checkpoint_name(run, phase) for phase in range(settings.phases + 1))
+    read = (settings.phases + 1) * reading(settings.questions * settings.answers)
+    work = functools.partial(contrast.project_answers, example, run)
+    return [*stages, Stage(f"{run}-answers", ("vector", *checkpoints_of_run), inputs, read, work)]
 
 
 def all_stages(example: Example) -> list[Stage]:

@@ -101,13 +101,31 @@ def test_it_follows_and_prevents_the_drift(folder: Path) -> None:
     assert sum(line["style"] == "archaic" for line in kept) == screening["archaic_left"]
 
 
+def loaded(folder: Path, checkpoint: str) -> tuple[Any, torch.Tensor]:
+    """The model of a checkpoint, and the vector."""
+    base = AutoModelForCausalLM.from_pretrained(folder / "model")
+    model = PeftModel.from_pretrained(base, folder / "out" / "adapters" / checkpoint).eval()
+    return model, load_file(folder / "out" / "archaic.safetensors")["archaic"]
+
+
+@pytest.mark.usefixtures("done")
+def test_the_projection_of_answers_is_that_of_transformers(folder: Path) -> None:
+    model, vector = loaded(folder, "drift-3")
+    layer, means = results(folder, "vector")["layer"], []
+    for line in map(json.loads, (folder / "out" / "answers" / "drift-3.jsonl").open()):
+        prompt, text = line["prompt"].encode(), line["text"].encode()
+        with torch.no_grad():
+            states = model(torch.tensor([list(prompt + text)]), output_hidden_states=True).hidden_states[layer][0]
+        means.append(float((states[len(prompt):].mean(dim=0) @ vector[layer] / vector[layer].norm())))
+    found = results(folder, "drift-answers")["projection"]
+    assert len(found) == PHASES + 1 and found[-1] == pytest.approx(np.mean(means), rel=1e-4)
+
+
 @pytest.mark.usefixtures("done")
 @pytest.mark.parametrize("checkpoint", ["start", "drift-3", "steered-3"])
 def test_its_numbers_are_those_of_transformers(folder: Path, checkpoint: str) -> None:
     out, found = folder / "out", results(folder, checkpoint)
-    base = AutoModelForCausalLM.from_pretrained(folder / "model")
-    model = PeftModel.from_pretrained(base, out / "adapters" / checkpoint).eval()
-    vector = load_file(out / "archaic.safetensors")["archaic"]
+    model, vector = loaded(folder, checkpoint)
 
     def lines(name: str, key: str) -> list[str]:
         return [json.loads(line)[key] for line in (out / "data" / f"{name}.jsonl").open()]
@@ -137,14 +155,14 @@ def test_its_report_has_every_run_and_its_plots_are_svg(folder: Path, done: subp
     for run in RUNS:
         behaviour = results(folder, f"{run}-{PHASES}")["behaviour"]
         [line] = [line for line in text.splitlines() if line.startswith(f"| {run} |")]
-        assert f"to {behaviour:.1%} |" in line
+        assert f"to {behaviour:.1%} |" in line and f"to {results(folder, f'{run}-answers')['projection'][-1]:+.3f} |" in line
         assert ET.parse(folder / "out" / "plots" / f"layers-{run}.svg").getroot().tag.endswith("svg")
     assert ET.parse(folder / "out" / "plots" / "runs.svg").getroot().tag.endswith("svg")
 
 
 def test_only_what_is_missing_runs_again(folder: Path, done: subprocess.CompletedProcess[str]) -> None:
     stages = len(list((folder / "out" / "stages").iterdir()))
-    assert done.stdout.count(" runs; ") == stages == 5 + len(RUNS) * PHASES
+    assert done.stdout.count(" runs; ") == stages == 5 + len(RUNS) * (PHASES + 1)
     before = results(folder, "drift-2")
     (folder / "out" / "answers" / "drift-2.jsonl").write_text("")
     again = start(folder, "--pairs", folder / "pairs.jsonl")
