@@ -76,8 +76,8 @@ const kMembersAfter: readonly Member[] = [
   ['micro-batches', (row) => (row.prompts === '' ? orElse(row.microBatches, '0') : '')],
   ['rows', (row) => (row.rows.trim() === '0' ? 'all' : orElse(row.rows, '1'))],
   ['tokens', (row) => orElse(row.tokens, 'all')],
-  ['mean over', (row) => (row.prompts === '' ? '' : orElse(row.meanOver, 'nothing'))],
-  ['responses', (row) => (row.prompts === '' ? '' : row.responses ? 'with' : 'without')],
+  ['mean over', (row) => orElse(row.prompts === '' ? '' : row.meanOver, 'nothing')],
+  ['responses', (row) => (row.prompts !== '' && row.responses ? 'with' : 'without')],
   ['dtype', (row) => row.dtype],
 ];
 
