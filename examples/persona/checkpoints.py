@@ -37,6 +37,12 @@ def adapter_words(example: Example, before: str | None) -> list[object]:
     return ["--lora-rank", settings.lora_rank, "--lora-alpha", _LORA_ALPHA, "--lora-target-modules", settings.lora_modules]
 
 
+def alarm_words(example: Example, run: str, phase: int, found: Found) -> list[object]:
+    """The baseline is the checkpoint after phase 1, whose samples are modern: what changes in it, such as the subject of the
+    texts, is not the trait."""
+    return ["--alarms", write_alarm(example, found, checkpoint_name(run, 1))] if phase > 1 else []
+
+
 def train(example: Example, checkpoint: str, *words: object) -> None:
     """Leaves the adapters and the recording of the run."""
     adapters, run_dir = example.adapters(checkpoint), example.run_dir(checkpoint)
@@ -87,7 +93,7 @@ def train_phase(example: Example, run: str, phase: int, found: Found) -> Outcome
     train(
         example, checkpoint, *adapter_words(example, checkpoint_name(run, phase - 1)), "--data-path",
         example.phase_data(run, phase), "--train-iters", settings.phase_steps, "--lr", rate, "--min-lr", rate,
-        "--lr-warmup-iters", 2, "--monitor-interval", settings.monitor_interval, "--alarms", write_alarm(example, found),
+        "--lr-warmup-iters", 2, "--monitor-interval", settings.monitor_interval, *alarm_words(example, run, phase, found),
         *program_words(example, checkpoint, prevention.training),
     )  # fmt: skip
     return outcome_of(example, checkpoint, found["vector"]["layer"], prevention.answers)

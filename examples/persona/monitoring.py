@@ -32,11 +32,12 @@ def write_plan(example: Example) -> Path:
     return path
 
 
-def write_alarm(example: Example, found: Found) -> Path:
+def write_alarm(example: Example, found: Found, before: str) -> Path:
     """Fires when the projection of the last token of one question has risen by a quarter of the difference between archaic
-    and modern texts. An alarm sees the last token of a set only if all its prompts have one length, so this set has one."""
+    and modern texts. `before`: the checkpoint of the baseline. An alarm sees the last token of a set only if all its prompts
+    have one length, so this set has one."""
     check = found["check"]
-    value = found["start"]["alarm_projection"] + 0.25 * (check["archaic_mean"] - check["modern_mean"])
+    value = found[before]["alarm_projection"] + 0.25 * (check["archaic_mean"] - check["modern_mean"])
     alarm = {"name": f"{VECTOR} rises", "point": "HiddenStates", "vector": VECTOR, "prompts": ALARM, "over": "last",
              "layers": str(found["vector"]["layer"]), "test": "above", "value": value}  # fmt: skip
     path = example.folder / "alarms.json"
