@@ -81,14 +81,18 @@ export async function readRanked(
   const splitter = new LineSplitter();
   const slices = new Slices();
   const reader = file.stream().getReader();
-  for (let bytes = 0; ;) {
+  let bytes = 0;
+  const tell = (): boolean => goesOn(Math.min(1, file.size === 0 ? 1 : bytes / file.size));
+  for (;;) {
     const { done, value } = await reader.read();
-    bytes += value?.length ?? 0;
     for (const line of done ? splitter.rest() : splitter.linesOf(value)) {
       lines.add(line);
-      if (slices.isOver) await slices.rest();
+      bytes += line.length + 1;
+      if (!slices.isOver) continue;
+      await slices.rest();
+      if (!tell()) break;
     }
-    if (!goesOn(file.size === 0 ? 1 : bytes / file.size)) {
+    if (!tell()) {
       await reader.cancel();
       return null;
     }
