@@ -151,19 +151,25 @@ void AlarmDesk::take_record(const protocol::RecordView& record, const SharedByte
   for (auto& [name, alarm] : alarms_) alarm.take_record(record);
 }
 
+void AlarmDesk::end_records() {
+  if (projections_.has_late_records(step_)) tell_projections();
+}
+
 void AlarmDesk::end_step(const json& step, Clock::time_point now) {
+  step_ = protocol::natural(step, "step").value_or(step_);
   if (options_.alarms.spikes != nullptr && step.is_object()) options_.alarms.spikes->add_step(step);
-  const std::vector<ProjectionMean> means = tell_projections();
+  tell_projections();
   for (auto& [name, alarm] : alarms_) {
-    for (const ProjectionMean& mean : means) alarm.take_mean(mean);
     for (const AlarmChange& change : alarm.compare(step)) report(alarm, change, now);
     must_save_ |= alarm.has_news();
   }
 }
 
-// One event for each step.
-std::vector<ProjectionMean> AlarmDesk::tell_projections() {
-  std::vector<ProjectionMean> means = projections_.finish();
+// The means of different steps are different events.
+void AlarmDesk::tell_projections() {
+  const std::vector<ProjectionMean> means = projections_.finish();
+  for (auto& [name, alarm] : alarms_)
+    for (const ProjectionMean& mean : means) alarm.take_mean(mean);
   for (auto begin = means.begin(); begin != means.end();) {
     const auto end = std::find_if(
         begin, means.end(), [&](const ProjectionMean& mean) { return mean.step != begin->step; });
@@ -176,7 +182,6 @@ std::vector<ProjectionMean> AlarmDesk::tell_projections() {
   }
   if (const auto saved = projections_.save(); !saved)
     spdlog::error("baselines_not_saved: {}", base::to_string(saved.error()));
-  return means;
 }
 
 void AlarmDesk::report(const Alarm& alarm, const AlarmChange& change, Clock::time_point now) {

@@ -45,6 +45,9 @@ class AlarmDesk {
   void follow_run();
   /// `bytes`: the whole record.
   void take_record(const protocol::RecordView& record, const SharedBytes& bytes);
+  /// The records of a message have been taken. A step is told before its last records arrive, if
+  /// they wait in the trainer.
+  void end_records();
   /// `step`: params of the leader's `step` notification; null if the run rests.
   void end_step(const nlohmann::json& step, Clock::time_point now);
   /// Shows an `alarm` or `alarms` event of a replayed run.
@@ -63,7 +66,7 @@ class AlarmDesk {
   void print(std::string_view change, const std::string& name) const;
   void notify_viewers(nlohmann::json params, const Member* member);
   void save(Clock::time_point now);
-  std::vector<ProjectionMean> tell_projections();
+  void tell_projections();
 
   const RoomOptions& options_;
   Roster& roster_;
@@ -76,6 +79,7 @@ class AlarmDesk {
   ProjectionBook projections_;
   std::map<std::string, nlohmann::json> replayed_;  // as described, by name; of a replay
   std::string run_id_;                              // of the facts that were last followed
+  std::uint64_t step_ = 0;                          // the last one that has ended
   std::uint64_t fired_ = 0;
   bool are_new_ = false;  // the alarms of the start, which no event has told yet
   bool must_save_ = false;

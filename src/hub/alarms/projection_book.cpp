@@ -39,6 +39,13 @@ ProjectionSeries series_in(const json& text) {
           text_of(text, "mean_over"), text_of(text, "scale")};
 }
 
+// 0: the facts do not say it.
+std::size_t prompts_in(const json& facts, const std::string& name) {
+  for (const json& set : member(facts, "prompt_sets"))
+    if (text_of(set, "name") == name) return member(set, "prompts").size();
+  return 0;
+}
+
 }  // namespace
 
 std::vector<ProjectionSeries> series_of(const json& entry, const std::string& name) {
@@ -115,7 +122,11 @@ void ProjectionBook::follow(const json& facts) {
   std::uint32_t index = 0;
   for (const json& entry : member(plan, "entries")) {
     auto series = series_of(entry, text_of(entry, "point"));
-    if (!series.empty()) entries_.emplace(index, std::move(series));
+    if (!series.empty()) {
+      const bool takes_all = natural(entry, "rows") == 0;
+      const std::size_t prompts = takes_all ? prompts_in(facts, series[0].prompts) : 0;
+      entries_.emplace(index, Entry{std::move(series), prompts});
+    }
     ++index;
   }
 }
@@ -133,15 +144,19 @@ void ProjectionBook::take(const protocol::RecordView& record) {
       header.compressor != protocol::RecordCompressor::kProjection ||
       protocol::crc32c(record.payload) != header.payload_crc)
     return;
-  const std::vector<ProjectionSeries>& series = entry->second;
+  const std::vector<ProjectionSeries>& series = entry->second.series;
   const std::vector<double> numbers = protocol::numbers_of(record);
   if (header.shape[header.ndim - 1] != series.size()) return;
+  newest_ = std::max<std::uint64_t>(newest_, header.step);
+  has_news_ = true;
   for (std::size_t at = 0; at < numbers.size(); ++at) {
     const Key key{series[at % series.size()], header.layer};
     Line* const line = line_of(key);
     if (line == nullptr) continue;
     if (line->step != header.step) finish_line(key, *line);
     line->step = header.step;
+    line->expected = entry->second.prompts;
+    ++line->prompts;
     // A prompt without a response.
     if (std::isnan(numbers[at]) && key.first.mean_over == "response") continue;
     line->values.push_back(numbers[at]);
@@ -149,6 +164,7 @@ void ProjectionBook::take(const protocol::RecordView& record) {
 }
 
 void ProjectionBook::finish_line(const Key& key, Line& line) {
+  line.prompts = 0;
   if (line.values.empty()) return;
   const Baseline now = baseline_of(line.values);
   line.values.clear();
@@ -161,7 +177,9 @@ void ProjectionBook::finish_line(const Key& key, Line& line) {
 }
 
 std::vector<ProjectionMean> ProjectionBook::finish() {
-  for (auto& [key, line] : lines_) finish_line(key, line);
+  has_news_ = false;
+  for (auto& [key, line] : lines_)
+    if (line.prompts >= line.expected || line.step < newest_) finish_line(key, line);
   std::ranges::stable_sort(finished_, {}, [](const ProjectionMean& mean) {
     return std::tie(mean.step, mean.series, mean.layer);
   });

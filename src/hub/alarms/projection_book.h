@@ -59,8 +59,11 @@ class ProjectionBook {
   void follow(const nlohmann::json& facts);
   /// A record of another entry, or a damaged one, has no effect.
   void take(const protocol::RecordView& record);
-  /// The means of all records so far, ordered by step; each is returned once.
+  /// The means that have all prompts of their sets, or whose step is over, ordered by step; each is
+  /// returned once.
   std::vector<ProjectionMean> finish();
+  /// A record has come after the last finish(), and none of a step after `step`.
+  bool has_late_records(std::uint64_t step) const { return has_news_ && newest_ <= step; }
   /// The newest means.
   std::vector<ProjectionMean> latest() const;
   /// Writes the baselines, if there are new ones. Error: of the disk.
@@ -68,9 +71,15 @@ class ProjectionBook {
 
  private:
   using Key = std::pair<ProjectionSeries, std::uint16_t>;  // with its layer
+  struct Entry {
+    std::vector<ProjectionSeries> series;
+    std::size_t prompts = 0;  // that it takes; 0: not known
+  };
   struct Line {
     std::uint64_t step = 0;
     std::deque<double> values = {};  // of the prompts of this step, not finished
+    std::size_t prompts = 0;         // of this step, also those without a response
+    std::size_t expected = 0;        // as Entry::prompts
     std::optional<ProjectionMean> latest = {};
     std::optional<Baseline> baseline = {};
   };
@@ -81,10 +90,12 @@ class ProjectionBook {
   const std::string path_;
   const std::string run_id_;
   std::uint32_t plan_ = 0;
-  std::uint64_t first_step_ = 0;                                    // the step of the baseline
-  std::map<std::uint32_t, std::vector<ProjectionSeries>> entries_;  // by index
+  std::uint64_t first_step_ = 0;            // the step of the baseline
+  std::uint64_t newest_ = 0;                // step of a record
+  std::map<std::uint32_t, Entry> entries_;  // by index
   std::map<Key, Line> lines_;
   std::vector<ProjectionMean> finished_;
+  bool has_news_ = false;
   bool must_save_ = false;
 };
 

@@ -19,6 +19,7 @@ void RecordFanOut::take(const Client& worker, Member& member, const SharedBytes&
                         Clock::time_point now) {
   member.moved = now;
   take_records(leaders_.stage_of(worker), member, message, now);
+  alarms_.end_records();
   for (const auto& [viewer, state] : roster_.members()) viewer->queue().end_message(now);
 }
 

@@ -126,6 +126,28 @@ TEST_F(RoomProjectionsTest, TheMeanOverAllPromptsIsToldWithTheBaseline) {
   EXPECT_TRUE(told("projections").empty()) << "nothing is new";
 }
 
+TEST_F(RoomProjectionsTest, AMeanWaitsForAllPrompts) {
+  facts_["prompt_sets"][0]["prompts"] = {"a", "b", "c"};
+  facts_["plan"]["entries"][1]["rows"] = 0;
+  room_.leave(*trainer_);
+  trainer_ = greeted(Role::kWorker);
+  viewer_->texts();
+  send(50, 1, 1, {1, 40, 3, 50});
+  end_step(50);
+  EXPECT_TRUE(told("projections").empty()) << "the third prompt is on its way";
+  send(50, 1, 1, {5, 60});
+  const auto late = told("projections");
+  ASSERT_EQ(late.size(), 1U);
+  EXPECT_EQ(late[0]["step"], 50);
+  EXPECT_EQ(late[0]["series"][0]["values"], json({50.0}));
+  send(100, 1, 1, {1, 2, 3, 4});  // a record of the third prompt is lost
+  end_step(100);
+  EXPECT_TRUE(told("projections").empty());
+  send(150, 1, 1, {1, 40, 3, 50, 5, 60});
+  end_step(150);
+  EXPECT_EQ(told("projections").size(), 2U) << "also of the prompts that came at step 100";
+}
+
 TEST_F(RoomProjectionsTest, WithoutABaselineThereIsNoDifference) {
   send(50, 1, 2, {0.5F, kNan});  // the second prompt has no response
   end_step(50);
