@@ -94,6 +94,10 @@ def test_it_follows_and_prevents_the_drift(folder: Path) -> None:
     assert last["drift"]["projection"] > before["projection"]
     assert last["screened"]["behaviour"] < 0.5 * last["drift"]["behaviour"]
     assert last["drift"]["steps"] == [15, 30] and len(last["drift"]["projection_by_layer"][0]) == 3
+    assert results(folder, "drift-1")["alarm_step"] is None, "the baseline of its alarm"
+    [alarm] = json.loads((folder / "out" / "alarms.json").read_text())  # of the last run
+    rise = 0.25 * (check["archaic_mean"] - check["modern_mean"])
+    assert alarm["value"] == pytest.approx(results(folder, "screened-1")["alarm_projection"] + rise)
     screening = results(folder, "screening")
     assert screening["precision_at_5_percent"] >= 0.9 and screening["dropped"] == results(folder, "data")["archaic"] == 67
     kept = [json.loads(line) for n in range(PHASES) for line in (folder / f"out/data/screened-{n + 1}.jsonl").open()]
