@@ -8,8 +8,8 @@ namespace {
 
 std::string text_of(const std::string& key, const nlohmann::json& value) {
   if (value.is_string()) return value.get<std::string>();
-  const bool has_text_form = value.is_number() || value.is_boolean() || value.is_object();
-  if (has_text_form) return value.dump();
+  if (value.is_number() || value.is_boolean()) return value.dump();
+  if (value.is_object() && key == "steering_config") return value.dump();
   throw CLI::ConfigError("key \"" + key + "\" must be a number, text, true, false or a list", 2);
 }
 

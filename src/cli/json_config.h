@@ -7,8 +7,8 @@
 
 namespace tt::cli {
 
-/// Reads CLI11's configuration from one JSON object. A key is a flag's name with underscores; a
-/// value that is an object stands for its JSON text.
+/// Reads CLI11's configuration from one JSON object. A key is a flag's name with underscores. The
+/// object of "steering_config" stands for its JSON text.
 class JsonConfig : public CLI::Config {
  public:
   /// Returns an empty text: this class writes no configuration.
