@@ -104,21 +104,24 @@ TEST_F(RoomProjectionsTest, TheMeanOverAllPromptsIsToldWithTheBaseline) {
   send(0, 1, 1, {1, 10, 3, 20});  // good, evil of two prompts
   send(0, 1, 1, {5, 30});         // the third prompt, in another micro-batch
   send(0, 2, 1, {0, 1, 0, 3});
-  send(50, 1, 1, {1, 40, 3, 50, 5, 60});
-  end_step(50);
-  const auto events = told("projections");
-  ASSERT_EQ(events.size(), 2U);
-  EXPECT_EQ(events[0], json::parse(R"({"step": 0, "series": [
+  end_step(1);
+  const auto first = told("projections");
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0], json::parse(R"({"step": 0, "series": [
       {"point": "HiddenStates", "vector": "evil", "prompts": "probes", "mean_over": "last-prompt",
        "scale": "normalized", "layers": [1, 2], "values": [20.0, 2.0], "baseline": [20.0, 2.0],
        "change": [0.0, 0.0]},
       {"point": "HiddenStates", "vector": "good", "prompts": "probes", "mean_over": "last-prompt",
        "scale": "normalized", "layers": [1, 2], "values": [3.0, 0.0], "baseline": [3.0, 0.0],
        "change": [0.0, 0.0]}]})"));
-  EXPECT_EQ(events[1]["step"], 50);
-  EXPECT_EQ(events[1]["series"][0]["values"], json({50.0}));
-  EXPECT_EQ(events[1]["series"][0]["change"], json({30.0}));
-  EXPECT_EQ(events[1]["series"][1]["change"], json({0.0}));
+  send(50, 1, 1, {1, 40, 3, 50, 5, 60});
+  end_step(50);
+  const auto later = told("projections");
+  ASSERT_EQ(later.size(), 1U);
+  EXPECT_EQ(later[0]["step"], 50);
+  EXPECT_EQ(later[0]["series"][0]["values"], json({50.0}));
+  EXPECT_EQ(later[0]["series"][0]["change"], json({30.0}));
+  EXPECT_EQ(later[0]["series"][1]["change"], json({0.0}));
   end_step(51);
   EXPECT_TRUE(told("projections").empty()) << "nothing is new";
 }
