@@ -168,16 +168,10 @@ class Run(PromptRequests):
         """The `response` notifications as they arrive: the model's responses to the monitored prompts."""
         return iter(lambda: self._next_data(self._responses, timeout), None)
 
-    def projections(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
-        """The `projections` notifications as they arrive: means over monitored prompts, and their baselines."""
-        return iter(lambda: self._next_data(self._projections, timeout), None)
-
-    def waiting_projections(self) -> list[dict[str, Any]]:
-        """Those that have arrived and that no loop has taken. Waits for nothing, and drops no records."""
+    def projections(self) -> list[dict[str, Any]]:
+        """Those that no loop has taken. Waits for nothing, and drops no records."""
         with self._changed:
-            waiting = list(self._projections)
-            self._projections.clear()
-        return waiting
+            return [self._projections.popleft() for _ in range(len(self._projections))]
 
     def viewers(self) -> list[dict[str, Any]]:
         """The connected viewers with this client, in the order in which they connected."""

@@ -88,7 +88,7 @@ def follow(run: Run, sink: Sink, counts: Counts) -> None:
             counts.steps += 1
         for event in run.alarm_changes(timeout=0):
             alarms.take(event)
-        for event in run.waiting_projections():
+        for event in run.projections():
             for origin, found in _means_of(event):
                 sink.readings(int(event["step"]), time.time_ns(), origin, found)
         if time.monotonic() >= flush_at:
