@@ -145,7 +145,9 @@ TEST_F(RoomProjectionsTest, AMeanWaitsForAllPrompts) {
   EXPECT_TRUE(told("projections").empty());
   send(150, 1, 1, {1, 40, 3, 50, 5, 60});
   end_step(150);
-  EXPECT_EQ(told("projections").size(), 2U) << "also of the prompts that came at step 100";
+  const auto newest = told("projections");
+  ASSERT_EQ(newest.size(), 1U) << "it replaces that of step 100, which waits";
+  EXPECT_EQ(newest[0]["step"], 150);
 }
 
 TEST_F(RoomProjectionsTest, WithoutABaselineThereIsNoDifference) {
