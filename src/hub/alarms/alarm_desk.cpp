@@ -152,11 +152,11 @@ void AlarmDesk::take_record(const protocol::RecordView& record, const SharedByte
 }
 
 void AlarmDesk::end_records() {
-  if (projections_.has_late_records(step_)) tell_projections();
+  if (step_ && projections_.has_late_records(*step_)) tell_projections();
 }
 
 void AlarmDesk::end_step(const json& step, Clock::time_point now) {
-  step_ = protocol::natural(step, "step").value_or(step_);
+  if (const auto number = protocol::natural(step, "step")) step_ = number;
   if (options_.alarms.spikes != nullptr && step.is_object()) options_.alarms.spikes->add_step(step);
   tell_projections();
   for (auto& [name, alarm] : alarms_) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -79,7 +80,7 @@ class AlarmDesk {
   ProjectionBook projections_;
   std::map<std::string, nlohmann::json> replayed_;  // as described, by name; of a replay
   std::string run_id_;                              // of the facts that were last followed
-  std::uint64_t step_ = 0;                          // the last one that has ended
+  std::optional<std::uint64_t> step_;               // the last one that has ended
   std::uint64_t fired_ = 0;
   bool are_new_ = false;  // the alarms of the start, which no event has told yet
   bool must_save_ = false;
