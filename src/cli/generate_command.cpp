@@ -1,4 +1,3 @@
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +20,6 @@
 #include "src/cli/rank_setup.h"
 #include "src/cli/run_inputs.h"
 #include "src/cli/run_tokenizer.h"
-#include "tensor_tracer/base/check.h"
 #include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/config/generate_config.h"
@@ -233,17 +231,9 @@ int generate_on_ranks(GenerateSetup& setup, GenerateOutput* output,
 }
 
 int start_ranks(GenerateSetup& setup, GenerateOutput* output) {
-  keep_freed_memory();
-  at::set_num_threads(threads_per_rank(setup.config.threads, setup.launch));
-  const comm::World world(setup.launch);
-  base::set_rank_label("rank " + std::to_string(setup.launch.rank));
-  try {
-    return generate_on_ranks(setup, output, world.group());
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "tensor-tracer: rank {}: {}\n", setup.launch.rank, error.what());
-    if (setup.launch.is_launched()) world.abort(kExitFailure);
-    return kExitFailure;
-  }
+  return run_on_ranks(
+      setup.config.threads, setup.launch,
+      [&](const comm::ProcessGroup& world) { return generate_on_ranks(setup, output, world); });
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ struct MergeOptions {
   bool force = false;
 };
 
-// The name in NAME=FILE; empty: there is none. A path may have "=" in it, but only behind a slash.
+// The name in NAME=FILE, or an empty text if only a file is given. A path may have "=" in it, but
+// only behind a slash.
 std::string name_in(const std::string& argument) {
   const std::size_t end = argument.find('=');
   return end == std::string::npos || argument.substr(0, end).find('/') != std::string::npos

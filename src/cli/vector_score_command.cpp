@@ -232,7 +232,7 @@ void answer_prompts(generate::Generator& generator, std::vector<vectors::Numbere
   }
 }
 
-// Of the responses in the file, or of those that the model makes now. Collective.
+// Projects the base responses: those of the file, or those that the model makes now. Collective.
 std::vector<double> project_base(const ScoreSetup& setup, const model::Gpt& model,
                                  const train::Groups& groups, vectors::ProjectionOptions options,
                                  const std::function<void()>& on_text) {

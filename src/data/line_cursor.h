@@ -8,7 +8,7 @@
 
 namespace tt::data {
 
-/// The lines of a text, one after another, without those that are blank. Owner: the text outlives
+/// Gives the lines of a text one after another, and skips blank lines. Owner: the text outlives
 /// the cursor. Thread: one.
 class LineCursor {
  public:

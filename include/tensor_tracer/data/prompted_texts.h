@@ -21,7 +21,7 @@ struct PromptedText {
   std::vector<std::pair<std::int64_t, std::int64_t>> response;  // tokens [first, second), in order
 
   auto length() const { return static_cast<std::int64_t>(ids.size()); }
-  /// Number of tokens of the prompt; 0: there is none.
+  /// Number of tokens of the prompt; 0 if the text has no prompt.
   std::int64_t prompt_length() const { return response.empty() ? length() : response[0].first; }
   /// Drops the tokens behind the first `most`.
   void cut(std::int64_t most);

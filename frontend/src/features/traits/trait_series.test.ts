@@ -53,7 +53,7 @@ test('two runs share an axis: the steps of the first, and those of the second be
   expect(axisOf([10, 20, 30], [5, 15, 25, 35, 40])).toEqual([5, 10, 20, 30, 35, 40]);
   expect(axisOf([10, 20], [])).toEqual([10, 20]);
   expect(axisOf([], [1, 2])).toEqual([1, 2]);
-  // Between its own steps, a value is interpolated; beyond them, there is none.
+  // A step between two steps of the run gets an interpolated value; a step outside them gets no value.
   expect(valuesAt([5, 10, 15, 20, 30], [10, 20], [1, 3])).toEqual([null, 1, 2, 3, null]);
   expect(valuesAt([10, 20], [10, 20], [null, 3])).toEqual([null, 3]);
 });
