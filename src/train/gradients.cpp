@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <utility>
 
@@ -85,6 +87,18 @@ double GradientReducer::norm() const {
   double sum = 0.0;
   for (const nn::Parameter& parameter : parameters_) sum += squared_norm(parameter);
   return std::sqrt(comm::sum_over(tensor_, sum));
+}
+
+bool GradientReducer::are_copies_finite() const {
+  const at::NoGradGuard no_grad;
+  return std::ranges::all_of(parameters_, [&](const nn::Parameter& parameter) {
+    const at::Tensor gradient = parameter.local.grad();
+    std::int64_t owned = 0;
+    for (const at::Tensor& part : owned_parts(gradient, parameter.placement, tensor_))
+      owned += part.numel();
+    return owned == gradient.numel() ||
+           std::isfinite(at::linalg_vector_norm(gradient).item<double>());
+  });
 }
 
 void GradientReducer::clip(double norm, double max_norm) const {

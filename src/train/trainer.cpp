@@ -238,7 +238,8 @@ StepReport Trainer::step(std::int64_t number) {
 }
 
 void Trainer::update(const StepReport& report) {
-  const bool is_finite = std::isfinite(report.loss) && std::isfinite(report.grad_norm);
+  const bool is_finite = std::isfinite(report.loss) && std::isfinite(report.grad_norm) &&
+                         gradients_.are_copies_finite();
   if (!comm::all_of(parts_.groups.world, is_finite)) {
     if (recover_from_nonfinite(report.step)) return;
     notify(report);

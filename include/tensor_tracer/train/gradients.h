@@ -32,6 +32,10 @@ class GradientReducer {
   /// every rank.
   double norm() const;
 
+  /// False: a gradient of this rank that norm() takes from another rank, because both have the
+  /// same, is not finite here.
+  bool are_copies_finite() const;
+
   /// Multiplies every gradient by min(1, max_norm / (norm + 1e-6)), as PyTorch does.
   void clip(double norm, double max_norm) const;
 
