@@ -14,6 +14,10 @@ constexpr int kExitTransient = 16;
 constexpr int kExitPersistent = 17;
 /// A rank did not arrive at a collective in time.
 constexpr int kExitWatchdog = 18;
+/// SIGUSR1 ended the run before its last step, and its state is saved.
+constexpr int kExitSaved = 19;
+/// The last checkpoint, the model or exported tensors could not be written.
+constexpr int kExitStorage = 20;
 /// Plus the number of the signal that ended the process.
 constexpr int kExitSignal = 128;
 

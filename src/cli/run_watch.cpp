@@ -109,11 +109,18 @@ void RunWatch::fail(const std::string& reason) {
   if (hub_ != nullptr) hub_->finish();
 }
 
+void RunWatch::end_by_launcher() {
+  is_in_haste_ = true;
+  watchdog_->leave();
+}
+
 void RunWatch::record(const watchdog::Alarm& alarm, const watchdog::RankStates& states,
                       bool is_reporter) {
   if (alarm.ends) {
     end_process_later();
     print(alarm, is_reporter);
+  } else if (is_in_haste_ && is_reporter) {
+    fmt::print(stderr, "tensor-tracer: {}\n", alarm.reason);
   }
   tell_hub(alarm);
   if (!places_.record.empty()) write(alarm, states, is_reporter);
@@ -152,7 +159,7 @@ void RunWatch::write(const watchdog::Alarm& alarm, const watchdog::RankStates& s
                                                  .states = states,
                                                  .hub_log = is_reporter ? places_.hub_log : ""},
                                                 collectives_);
-  if (is_reporter && !places_.recording.empty()) {
+  if (is_reporter && !is_in_haste_ && !places_.recording.empty()) {
     std::this_thread::sleep_for(kTimeForRecording);
     const auto copied = record::copy_end(places_.recording, places_.record + "/recording-end.ttrec",
                                          kRecordingBytes);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -37,6 +38,10 @@ class RunWatch {
   /// flight record. Sends the hub the queued messages. Takes 4 s at most, except on a disk that
   /// hangs.
   void fail(const std::string& reason);
+  /// The launcher ends this rank, and the caller will end its process. If the reason is that the
+  /// process of another rank has died, this rank writes its part of the flight record, without the
+  /// recording, for which the time is too short. Thread: any.
+  void end_by_launcher();
 
  private:
   // What rank 0 tells the other ranks; empty texts without a run directory.
@@ -63,6 +68,7 @@ class RunWatch {
   const Places places_;
   std::mutex mutex_;
   bool tells_page_ = false;  // guarded by mutex_
+  std::atomic<bool> is_in_haste_ = false;
   std::unique_ptr<watchdog::Watchdog> watchdog_;
 };
 

@@ -13,8 +13,7 @@
 namespace tt::cli {
 namespace {
 
-// A rank that has nothing to report leaves this time to the rank that has: if it ended earlier, the
-// launcher would end the other rank.
+// For the first rank.
 constexpr auto kReportTime = std::chrono::seconds(1);
 
 sigset_t stop_signals() {
@@ -26,7 +25,8 @@ sigset_t stop_signals() {
 
 }  // namespace
 
-StopSignals::StopSignals(bool has_launcher) : has_launcher_(has_launcher) {
+StopSignals::StopSignals(bool has_launcher, bool is_first)
+    : has_launcher_(has_launcher), is_first_(is_first) {
   const sigset_t signals = stop_signals();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   thread_ = std::thread([this] { wait_for_signals(); });
@@ -64,10 +64,8 @@ void StopSignals::wait_for_signals() {
 
 void StopSignals::end(int signal) {
   const std::lock_guard lock(mutex_);
-  if (report_)
-    report_();
-  else if (has_launcher_)
-    std::this_thread::sleep_for(kReportTime);
+  if (report_) report_();
+  if (has_launcher_ && !is_first_) std::this_thread::sleep_for(kReportTime);
   ::_exit(kExitSignal + signal);
 }
 

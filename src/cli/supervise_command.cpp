@@ -140,7 +140,8 @@ int supervise(const Words& words, const std::string& folder, std::int64_t max_re
     const auto child = start(resumed(words, folder, newest));
     if (!child) return fail(child.error());
     const Ending ending = watch(child.value(), request);
-    if (ending.code == kExitDone || ending.was_told_to_stop) return ending.code;
+    if (ending.code == kExitDone || ending.code == kExitSaved || ending.was_told_to_stop)
+      return ending.code;
     if (restart == 0 && ending.code == kExitUsage) return ending.code;
     if (ending.code == kExitPersistent) {
       fmt::print(stderr, "supervise: the run would fail at the same step again; no restart\n");

@@ -200,6 +200,14 @@ void report_end(control::HubSession* hub, RunLog& log) {
   if (hub != nullptr && hub->is_connected()) hub->client().finish(kTimeForHub);
 }
 
+// On rank 0, once the hub is connected.
+void report_ends(control::HubSession* hub, RunLog& log, StopSignals& signals, RunWatch& watch) {
+  signals.on_end([hub, &log, &watch] {
+    watch.end_by_launcher();
+    report_end(hub, log);
+  });
+}
+
 train::TrainerParts parts_of(const TrainSetup& run, const comm::World& world) {
   train::TrainerParts parts;
   parts.groups = train::make_groups(world.group(), run.shape);
@@ -246,7 +254,7 @@ void train(TrainSetup& run, const comm::World& world, control::HubSession* hub, 
     if (!run.excess.empty()) log.notice(run.excess);
   }
   watch.tell_page();
-  if (is_first) signals.on_end([hub, &log] { report_end(hub, log); });
+  if (is_first) report_ends(hub, log, signals, watch);
   train::Trainer trainer(run.config, std::move(parts));
   trainer.run();
   const train::TracerCost cost = trainer.total_cost();
@@ -263,10 +271,35 @@ base::Status open_weights(TrainSetup& run, const comm::ProcessGroup& world) {
 }
 
 int exit_code(const std::exception& error) {
+  if (dynamic_cast<const train::StorageError*>(&error) != nullptr) return kExitStorage;
   const auto* const found = dynamic_cast<const train::NonFiniteError*>(&error);
   if (found == nullptr) return kExitFailure;
   return found->is_persistent() ? kExitPersistent : kExitTransient;
 }
+
+// Of a run that has ended without an error. torchrun would start a rank again that ends with
+// another code than 0, and does not pass the code on.
+int exit_code(const TrainSetup& run, const StopSignals& signals, const RunLog& log) {
+  if (signals.received() != SIGUSR1) return signals.exit_code();
+  const bool leaves_steps = log.last_step() < run.config.train_iters;
+  const bool is_told = run.launch.rank == 0 && run.launch.launcher != "torchrun";
+  const bool is_saved = !run.config.checkpoint.save.empty();
+  return leaves_steps && is_told && is_saved ? kExitSaved : kExitDone;
+}
+
+// While it exists, a rank that its launcher ends tells its watch before.
+class EndReport {
+ public:
+  EndReport(StopSignals& signals, RunWatch& watch) : signals_(signals) {
+    signals_.on_end([&watch] { watch.end_by_launcher(); });
+  }
+  ~EndReport() { signals_.on_end({}); }
+  EndReport(const EndReport&) = delete;
+  EndReport& operator=(const EndReport&) = delete;
+
+ private:
+  StopSignals& signals_;
+};
 
 // Compares the options, then gives every rank the inputs that rank 0 read. Collective.
 base::Status agree(TrainSetup& run, base::Result<RunInputs> read, const comm::ProcessGroup& world) {
@@ -293,7 +326,7 @@ int train_on_mesh(TrainSetup& run, base::Result<RunInputs> read, control::HubSes
   keep_freed_memory();
   ::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write
   RunLog log(run.config, run.launch);
-  StopSignals signals(run.launch.uses_mpi());
+  StopSignals signals(run.launch.uses_mpi(), run.launch.rank == 0);
   at::set_num_threads(threads_per_rank(run.config.threads, run.launch));
   comm::CollectiveLog collectives(run.launch.rank);
   const comm::World world(run.launch);
@@ -306,10 +339,11 @@ int train_on_mesh(TrainSetup& run, base::Result<RunInputs> read, control::HubSes
   }
   RunWatch watch({run.config, run.launch, run.shape, run.given, log}, world.group(), collectives,
                  hub);
+  const EndReport end_report(signals, watch);
   try {
     train(run, world, hub, log, signals, watch);
     if (hub != nullptr) hub->finish();
-    return signals.exit_code();
+    return exit_code(run, signals, log);
   } catch (const std::exception& error) {
     log.finish();
     const std::string line =

@@ -193,7 +193,7 @@ void Trainer::save(std::int64_t number) {
 void Trainer::save_last(std::int64_t number) {
   if (!checkpoints_) return;
   if (number > parts_.steps_done && !has_saved(number)) save(number);
-  if (!checkpoints_->finish()) throw TrainError("the last checkpoint was not saved");
+  if (!checkpoints_->finish()) throw StorageError("the last checkpoint was not saved");
 }
 
 void Trainer::save_models() const {
@@ -205,7 +205,7 @@ void Trainer::save_models() const {
     adapters =
         write_adapters(parts_.save_adapters, config_.model, model_.adapters(), parts_.groups);
   for (const base::Status& status : {model, adapters})
-    if (!status) throw TrainError(to_string(status.error()));
+    if (!status) throw StorageError(to_string(status.error()));
 }
 
 StepReport Trainer::step(std::int64_t number) {
@@ -338,7 +338,7 @@ void Trainer::export_step(std::int64_t number, double loss) {
   const data::Batch batch = batches_.train(number, rows, 0, rows);
   const ExportedStep exported{number, loss, batch, config_.model, parameters_};
   const base::Status status = write_export(config_.export_tensors, exported, parts_.groups);
-  if (!status) throw TrainError(to_string(status.error()));
+  if (!status) throw StorageError(to_string(status.error()));
 }
 
 void Trainer::notify(const StepReport& report) {

@@ -53,8 +53,7 @@ std::string condition_of(const MissingRank& missing, const RankState* state) {
   if (!missing.is_stopped) return process + " runs, but is not in a collective";
   const char letter = process_letter(*state);
   if (letter == 'T') return process + " is stopped (SIGSTOP)";
-  const bool is_here = state->host == base::whereabouts().host;
-  if (is_here && (letter == 0 || letter == 'Z')) return process + " has ended";
+  if (has_ended(*state)) return process + " has ended";
   return process + " does not run";
 }
 
@@ -72,6 +71,16 @@ char process_letter(const RankState& state) {
   const std::string line = text.str();
   const std::size_t name_end = line.rfind(')');
   return name_end != std::string::npos && name_end + 2 < line.size() ? line[name_end + 2] : '\0';
+}
+
+bool has_ended(const RankState& state) {
+  const char letter = process_letter(state);
+  return state.host == base::whereabouts().host && (letter == 0 || letter == 'Z');
+}
+
+std::string describe_end(const RankState& state, const std::string& name) {
+  return fmt::format("{} has died in step {}: its process {} on {} was killed or has crashed", name,
+                     state.step, state.pid, state.host);
 }
 
 Verdict find_missing(const RankStates& before, const RankStates& after, int rank,

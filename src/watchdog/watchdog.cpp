@@ -23,7 +23,7 @@ constexpr auto kFailTime = 2000ms;
 Watchdog::Watchdog(WatchdogOptions options, const comm::CollectiveLog& log)
     : options_(std::move(options)), log_(log), board_(options_.folder, log.rank()) {
   if (options_.ranks == 1) return;  // it waits for nobody
-  board_.publish(own_state());
+  publish();
   thread_ = std::thread([this] { run(); });
 }
 
@@ -34,7 +34,13 @@ Watchdog::~Watchdog() {
   }
   ending_.notify_all();
   if (thread_.joinable()) thread_.join();
-  if (!has_recorded_) board_.leave();
+  leave_board();
+}
+
+void Watchdog::publish() {
+  const RankState state = own_state();
+  const std::lock_guard lock(publish_mutex_);
+  if (!has_left_) board_.publish(state);
 }
 
 bool Watchdog::sleep(std::chrono::milliseconds time) {
@@ -47,7 +53,7 @@ void Watchdog::run() {
   base::reset_affinity();
   for (std::uint64_t tick = 1; sleep(kTick); ++tick) {
     if (tick % kTicksPerBeat == 0) {
-      board_.publish(own_state());
+      publish();
       if (const auto alarm = board_.alarm()) follow(*alarm);
     }
     if (!has_recorded_) check();
@@ -83,11 +89,11 @@ void Watchdog::investigate() {
   const auto wait = log_.wait();
   if (!wait) return;
   has_noticed_ = true;
-  board_.publish(own_state());
+  publish();
   const RankStates before = read_states();
   for (auto left = kGrace; left > 0ms; left -= kTick) {
     if (!sleep(std::min(left, std::chrono::milliseconds(kTick))) || board_.alarm()) return;
-    board_.publish(own_state());
+    publish();
   }
   const RankStates after = read_states();
   const auto now = log_.wait();
@@ -140,7 +146,7 @@ void Watchdog::record(const Alarm& alarm, bool is_reporter, const RankStates& st
   if (has_recorded_) return;
   options_.record(alarm, states, is_reporter);
   has_recorded_ = true;
-  board_.publish(own_state());
+  publish();
 }
 
 void Watchdog::wait_for_records(const Alarm& alarm, std::chrono::milliseconds limit) {
@@ -160,6 +166,33 @@ void Watchdog::fail(const std::string& reason) {
   const bool is_reporter = board_.raise(alarm);
   record(alarm, is_reporter, is_reporter ? read_states() : RankStates());
   if (options_.ranks > 1) wait_for_records(alarm, kFailTime);
+}
+
+std::optional<Alarm> Watchdog::find_death(const RankStates& states) const {
+  Alarm alarm{.reason = "", .reporter = log_.rank(), .ends = false, .live = {}};
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    const auto& state = states[static_cast<std::size_t>(rank)];
+    if (state && !has_ended(*state)) alarm.live.push_back(rank);
+    if (state && has_ended(*state) && alarm.reason.empty())
+      alarm.reason = describe_end(*state, options_.name_of(rank));
+  }
+  return alarm.reason.empty() ? std::nullopt : std::optional(alarm);
+}
+
+void Watchdog::leave() {
+  if (options_.ranks == 1) return;
+  const RankStates states = read_states();
+  if (const auto alarm = find_death(states)) {
+    const bool is_reporter = board_.raise(*alarm);
+    record(*alarm, is_reporter, is_reporter ? states : RankStates());
+  }
+  leave_board();
+}
+
+void Watchdog::leave_board() {
+  const std::lock_guard lock(publish_mutex_);
+  has_left_ = true;
+  if (!has_recorded_) board_.leave();
 }
 
 }  // namespace tt::watchdog

@@ -235,7 +235,7 @@ def test_files_that_came_meanwhile_are_kept(llama: Path, data: Path, tmp_path: P
                 out.mkdir(exist_ok=True)
                 (out / "thesis.tex").write_text("years")
         errors = run.stderr.read()
-    assert run.returncode == 1 and "--save-hf" in errors and (out / "thesis.tex").read_text() == "years"
+    assert run.returncode == 20 and "--save-hf" in errors and (out / "thesis.tex").read_text() == "years"
     assert (tmp_path / ".out.partial" / "model.safetensors").is_file()
 
 

@@ -16,6 +16,7 @@ import pytest
 from checkpoint_runs import DROPOUT, ENDS, Mesh, checkpoint, run, state_of, steps_of
 from program import Flags, binary, command, environment
 
+SAVED = 19  # the exit code of a run that SIGUSR1 has ended before its last step
 NIGHTLY = pytest.mark.nightly(suite="checkpoints")
 
 
@@ -105,9 +106,26 @@ def test_a_signal_saves_and_ends_the_run(told: signal.Signals, flags, tmp_path: 
         while last_step(tmp_path) < 3 and time.monotonic() < end:
             time.sleep(0.02)
         process.send_signal(told)
-        assert process.wait(ENDS) == 0, texts(tmp_path)[1]
+        assert process.wait(ENDS) == SAVED, texts(tmp_path)[1]
     assert (save / checkpoint(last_step(tmp_path))).is_dir()
     assert "restart" not in texts(tmp_path)[1]
+
+
+def test_a_run_that_was_asked_to_end_is_not_repeated(flags, tmp_path: Path) -> None:
+    """As Slurm does it, which sends the signal to the ranks. The next start of the same command goes on."""
+    save = tmp_path / "saved"
+    with supervised(tmp_path, training(flags, (2, 1), 100_000, save, 0)) as process:
+        end = time.monotonic() + ENDS
+        while last_step(tmp_path) < 3 and time.monotonic() < end:
+            time.sleep(0.02)
+        for rank in ranks_of(save):
+            os.kill(rank, signal.SIGUSR1)
+        assert process.wait(ENDS) == SAVED, texts(tmp_path)[1]
+    last = last_step(tmp_path)
+    assert (save / checkpoint(last)).is_dir() and "restart" not in texts(tmp_path)[1]
+    with supervised(tmp_path, training(flags, (2, 1), last + 2, save, 0)) as process:
+        assert process.wait(ENDS) == 0, texts(tmp_path)[1]
+    assert sorted(steps_of(texts(tmp_path)[0])) == [last + 1, last + 2]
 
 
 def test_a_second_interrupt_ends_a_run_that_does_not_listen(tmp_path: Path) -> None:

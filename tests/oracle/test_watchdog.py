@@ -133,6 +133,42 @@ def test_a_stopped_rank_is_named_and_ends_the_run(
     assert max(steps_of(done.output)) in (int(error["step"]), int(error["step"]) - 1)
 
 
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSEGV])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_dies_leaves_a_record_of_the_others(
+    rank: int, how: signal.Signals, flags: Flags, tmp_path: Path
+) -> None:
+    """The launcher ends them within a second."""
+    with started(flags, tmp_path, (3, 1), num_attention_heads=3, hidden_size=48, **LONG) as process:
+        process.wait_for(trains, "steps")
+        ranks = rank_processes(tmp_path)
+        os.kill(ranks[rank], how)
+        assert process.has_ended_within(ENDS)
+    done, record = process.done(), tmp_path / "run" / "flight-record"
+    assert done.code != 0
+    told = rf"rank {rank} \(tensor {rank}\) has died in step \d+: its process {ranks[rank]} on \S+ was killed or has crashed"
+    others = set(range(3)) - {rank}
+    for one in others:
+        part = read_json(record / f"rank-{one:05d}-collectives.json")
+        assert part["rank"] == one and re.search(told, part["reason"]) and part["found_by_rank"] in others
+        assert len(part["collectives"]) > 10
+        assert "tt::train::Trainer::run()" in (record / f"rank-{one:05d}-stacks.txt").read_text()
+        assert read_json(record / f"rank-{one:05d}-configuration.json")["launcher"] == "Open MPI"
+    assert not (record / f"rank-{rank:05d}-collectives.json").exists()
+    assert read_json(record / "ranks.json")[rank]["pid"] == ranks[rank]
+    assert '"event"' in (record / "hub.log").read_text()
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_launcher_that_is_told_to_end_leaves_none(how: signal.Signals, flags: Flags, tmp_path: Path) -> None:
+    with started(flags, tmp_path, (2, 1), **LONG) as process:
+        process.wait_for(trains, "steps")
+        process.process.send_signal(how)
+        assert process.has_ended_within(ENDS)
+    assert process.done().code != 0
+    assert not (tmp_path / "run" / "flight-record").exists() and not (tmp_path / "run" / ".watchdog").exists()
+
+
 def test_without_a_limit_a_rank_may_stop(flags: Flags, tmp_path: Path) -> None:
     with started(flags, tmp_path, (2, 1), watchdog_timeout=0, **LONG) as process:
         process.wait_for(trains, "steps")
@@ -239,7 +275,7 @@ def test_the_supervisor_starts_the_run_again(flags: Flags, tmp_path: Path) -> No
         step = last_step(tmp_path)
         wait_until(lambda: last_step(tmp_path) > step + 5, process)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(ENDS) == 0, texts(tmp_path)[1]
+        assert process.wait(ENDS) == 19, texts(tmp_path)[1]
 
 
 def wait_until(condition, process: subprocess.Popen[bytes]) -> None:
@@ -258,7 +294,7 @@ def test_a_busy_machine_is_no_reason(flags: Flags, tmp_path: Path) -> None:
         with started(flags, tmp_path, (2, 2), watchdog_timeout=5, **LONG, **saves) as process:
             process.wait_for(trains, "steps")
             assert not process.has_ended_within(SOAK_SECONDS), process.done().errors
-            assert process.ask_to_stop().code == 0
+            assert process.ask_to_stop().code == 19
     finally:
         for one in burn:
             one.kill()

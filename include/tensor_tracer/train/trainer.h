@@ -48,11 +48,16 @@ struct StepReport {
 };
 
 /// The run cannot continue: a loss or gradient is not finite, a checkpoint does not fit the model,
-/// or an export, the last checkpoint or the model at the end cannot be written. Thrown on every
-/// rank at the same step.
+/// or one of the errors below. Thrown on every rank at the same step.
 class TrainError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+/// An export, the last checkpoint or the model at the end cannot be written.
+class StorageError : public TrainError {
+ public:
+  using TrainError::TrainError;
 };
 
 /// A folder of PEFT that a run writes at its end.

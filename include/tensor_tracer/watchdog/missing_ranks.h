@@ -51,4 +51,9 @@ std::string describe(const RankWait& wait);
 /// or runs on another host.
 char process_letter(const RankState& state);
 
+/// True: the process of the rank has ended, as far as this host can see it.
+bool has_ended(const RankState& state);
+/// One sentence for people. `name`: of the rank. REQUIRES: has_ended(state).
+std::string describe_end(const RankState& state, const std::string& name);
+
 }  // namespace tt::watchdog

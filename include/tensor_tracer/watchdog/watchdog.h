@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -46,6 +47,10 @@ class Watchdog {
   /// This rank has failed and will end the run: all ranks write their part of the flight record.
   /// Waits for them, 2 s at most.
   void fail(const std::string& reason);
+  /// This rank ends before the run does. If the process of another rank on this host has ended
+  /// without this call, that is the failure: this rank writes its part of the flight record. Then
+  /// the others no longer see the state of this rank. Thread: any.
+  void leave();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -59,6 +64,10 @@ class Watchdog {
   void record(const Alarm& alarm, bool is_reporter, const RankStates& states);
   void wait_for_records(const Alarm& alarm, std::chrono::milliseconds limit);
   RankState own_state();
+  void publish();
+  void leave_board();
+  /// The failure of a rank whose process has ended.
+  std::optional<Alarm> find_death(const RankStates& states) const;
   RankStates read_states();
   /// False: this object is being destroyed.
   bool sleep(std::chrono::milliseconds time);
@@ -75,6 +84,8 @@ class Watchdog {
   std::mutex mutex_;
   std::condition_variable ending_;
   bool is_over_ = false;  // guarded by mutex_
+  std::mutex publish_mutex_;
+  bool has_left_ = false;  // guarded by publish_mutex_
   std::thread thread_;
 };
 
