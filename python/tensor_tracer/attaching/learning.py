@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.utils.hooks import RemovableHandle
 
-from tensor_tracer.attaching import points
+from tensor_tracer.attaching import backwards, points
 from tensor_tracer.attaching.attention import PARTS, AttentionCall, AttentionWatch
 from tensor_tracer.attaching.layouts import Layout, Layouts, kUnseenGradient
 from tensor_tracer.attaching.wrappers import local_of
@@ -74,6 +74,7 @@ class Learner:
         self.seen: list[Seen] = []
         self.failures: list[str] = []
         self.tokens: Tensor | None = None
+        self.loss_scale: float | None = None  # as of backwards.loss_scale(); None: not known
         self._received: Tensor | None = None
         self._of_tensor: dict[int, tuple[weakref.ref[Tensor], Seen]] = {}
         self._of_memory: dict[Any, list[tuple[weakref.ref[Tensor], Seen]]] = {}
@@ -100,13 +101,20 @@ class Learner:
     def finish(self, output: Any) -> None:
         """`output`: of the root module."""
         self._see_member("", self.root, "output", *first_tensor(output))
+        backwards.watch(self)
         self._is_forward_over = True
         self._received = None
         self._of_tensor.clear()
         self._of_memory.clear()
 
+    def begin_backward(self) -> None:
+        """In the backward, at the gradient of the root's output."""
+        if self.loss_scale is None:
+            self.loss_scale = backwards.loss_scale()
+
     def stop(self) -> None:
         points.unwatch(self)
+        backwards.unwatch(self)
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
