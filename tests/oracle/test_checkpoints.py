@@ -41,6 +41,7 @@ from checkpoint_runs import (
     weights_of,
 )
 from program import write_text
+from tensor_tracer import open_recording
 from viewer import RequestError, live_run
 
 NIGHTLY = pytest.mark.nightly(suite="checkpoints")
@@ -320,22 +321,29 @@ def test_a_run_without_a_page_goes_on_with_one(trainings: Trainings, tmp_path: P
 
 
 def test_name_and_plan_are_restored(trainings: Trainings, tmp_path: Path) -> None:
+    """The id is new, and the recording begins after the step of the checkpoint."""
     entry = {"point": "MLP2", "layers": "2", "compressor": {"kind": "tile", "tiles": 3, "method": "mean"}}
     (tmp_path / "plan.json").write_text(json.dumps({"entries": [entry]}))
     run(trainings.flags, tmp_path / "first", tensor_tracer_plan=tmp_path / "plan.json", run_name="first",
         save=tmp_path / "saved").good()  # fmt: skip
+    former = open_recording(tmp_path / "first" / "run" / "run.ttrec")
     more = trainings.flags | DROPOUT | {"train_iters": STEPS + 2, "load": str(tmp_path / "saved")}
     with live_run(more, tmp_path / "second") as second:
         with second.viewer() as viewer:
             facts = viewer.run
             assert facts is not None
             assert facts["name"] == facts["parent"]["name"] == "first"
+            assert facts["parent"]["id"] == former.run != facts["id"]
             assert facts["parent"]["step"] == STEPS
             assert facts["parent"]["checkpoint"] == str(tmp_path / "saved" / checkpoint(STEPS))
             taken = facts["plan"]["entries"]
             assert [{name: one[name] for name in entry} for one in taken] == [entry]
             viewer.wait_for(lambda: STEPS + 2 in viewer.steps(), "the last step")
         second.wait()
+    recording = open_recording(second.run_dir / "run.ttrec")
+    assert recording.run == facts["id"]
+    assert recording.scalars("loss")[0].tolist() == [STEPS + 1, STEPS + 2]
+    assert {record.step for record in recording.records()} == {STEPS + 1, STEPS + 2}
 
 
 def test_a_viewer_asks_for_a_checkpoint(trainings: Trainings, tmp_path: Path) -> None:
