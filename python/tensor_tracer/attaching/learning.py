@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor
 from torch.utils.hooks import RemovableHandle
 
 from tensor_tracer.attaching import backwards, points
-from tensor_tracer.attaching.attention import PARTS, AttentionCall, AttentionWatch
+from tensor_tracer.attaching.attention import PARTS, AttentionCall, AttentionWatch, is_attention, why_unseen
 from tensor_tracer.attaching.layouts import Layout, Layouts, kUnseenGradient
 from tensor_tracer.attaching.wrappers import local_of
 
@@ -101,6 +101,7 @@ class Learner:
     def finish(self, output: Any) -> None:
         """`output`: of the root module."""
         self._see_member("", self.root, "output", *first_tensor(output))
+        self._list_unseen_attention()
         backwards.watch(self)
         self._is_forward_over = True
         self._received = None
@@ -184,6 +185,21 @@ class Learner:
                 ))  # fmt: skip
         except Exception as error:  # no error of ours reaches training
             self.failures.append(f"{path}: {error}")
+
+    def _list_unseen_attention(self) -> None:
+        """The outermost attention modules that ran, without probabilities."""
+        tokens = self.tokens.shape[1] if self.tokens is not None else None
+        squares = [seen.path for seen in self.seen if _is_square(seen.shape) and tokens in (None, seen.shape[-1])]
+        listed = squares + [seen.path for seen in self.seen if seen.part == "scores"]
+        for path, module in self.root.named_modules():
+            is_inside = _is_inside_compiled(self.root, path)
+            if module is self.root or not (is_inside or path in self._calls) or not is_attention(path, module):
+                continue
+            if any(f"{one}.".startswith(f"{path}.") or f"{path}.".startswith(f"{one}.") for one in listed):
+                continue
+            layout = Layout(problem=why_unseen(module, is_inside))
+            self.seen.append(Seen(path, module, "scores", None, (), torch.float32, layout, 0, True, is_made=True))
+            listed.append(path)
 
     def _see_member(self, path: str, module: nn.Module, part: str, member: Member, tensor: Tensor | None) -> None:
         try:
@@ -277,10 +293,13 @@ def probabilities_in(output: Any) -> tuple[Member, Tensor | None]:
     """The attention probabilities [batch, heads, sequence, sequence] in the output of an attention module, beside
     its first tensor."""
     for index, found in enumerate(output if isinstance(output, tuple) else ()):
-        is_square = isinstance(found, Tensor) and found.dim() == 4 and found.shape[-1] == found.shape[-2]
-        if index > 0 and is_square and found.is_floating_point():
+        if index > 0 and isinstance(found, Tensor) and _is_square(found.shape) and found.is_floating_point():
             return index, found
     return None, None
+
+
+def _is_square(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 4 and shape[-1] == shape[-2]
 
 
 def first_tensor(value: Any) -> tuple[Member, Tensor | None]:
