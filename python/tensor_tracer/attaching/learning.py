@@ -213,9 +213,10 @@ class Learner:
     def _see(self, path: str, module: nn.Module, part: str, member: Member, tensor: Tensor) -> None:
         known = self._of_tensor.get(id(tensor))
         name = _name_of(path, part)
-        if known is not None and known[0]() is tensor:
+        layout = self._layout_of(path, module, part, tensor)
+        is_summed = known is not None and known[1].layout.problem and not layout.problem and layout.is_known  # in place
+        if known is not None and known[0]() is tensor and not is_summed:
             known[1].aliases.append(name)
-            layout = self._layout_of(path, module, part, tensor)
             if layout.is_of_user or not known[1].layout.is_known:  # the module that passes it on may know more
                 known[1].layout = layout
             return
@@ -224,7 +225,6 @@ class Learner:
                 if seen.path == path:
                     seen.calls = calls
             return
-        layout = self._layout_of(path, module, part, tensor)
         local = local_of(tensor)
         bits, is_constant = fingerprint(local) if self.layouts.ranks > 1 else (0, False)
         is_received, shape, device = tensor is self._received, tuple(local.shape), tensor.device
