@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from hf_models import LENGTH, random_model, save
 from program import Flags, refused, train
+from tensor_tracer import open_recording
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from viewer import live_run
 
@@ -127,6 +128,9 @@ def test_the_page_knows_the_texts_of_a_large_vocabulary(flags: Flags, tmp_path: 
         viewer.request("control.pause")
         assert viewer.request("prompt.run", {"text": words[-1]})["tokens"] == [LARGE - 1]
         viewer.request("control.stop")
+        run.wait()
+    record = open_recording(run.run_dir / "run.ttrec").records("Logits")[0]
+    assert record.tokens is not None and "".join(record.tokens[0]) in (tmp_path / "text.txt").read_text()
 
 
 def write_large_tokenizer(path: Path) -> list[str]:
