@@ -12,6 +12,7 @@
     megatron.wrap_train_step(train_step)  # the same for Megatron-LM
     torchtitan.attach(trainer)  # and for torchtitan
     hf.TracerCallback(), lightning.TracerCallback()  # for the Trainer of Transformers, and of Lightning
+    vectors.extract(run, positive, negative)  # direction vectors; docs/vectors.md
 
 docs/protocol.md defines messages and records, docs/recording.md defines recordings.
 """
@@ -37,7 +38,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """What needs torch, which the rest of the package does not."""
-    modules = ("hf", "lightning", "megatron", "torchtitan")
+    modules = ("hf", "lightning", "megatron", "torchtitan", "vectors")
     if name not in (*modules, "attach", "point", "AttachedRun", "Replicate", "RunStopped", "Shard"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in modules:

@@ -54,33 +54,44 @@ class Plain(nn.Module):
         return self.head(hidden)
 
 
+class Scaled(Plain):
+    """With a final norm that no library names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Sequential(nn.LayerNorm(32), self.head)
+
+
 def make_model(kind: str, wrap: str, device: str = DEVICE) -> nn.Module:
     return unplaced_model(kind, wrap).to(device)
 
 
 def unplaced_model(kind: str, wrap: str) -> nn.Module:
     torch.manual_seed(7)
-    if kind == "plain":
-        return Plain()
+    if kind in ("plain", "scaled"):
+        return Plain() if kind == "plain" else Scaled()
     if kind == "sequence":
         return sequence_parallel_model(wrap)
-    from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+    from transformers import (
+        GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM,
+    )  # fmt: skip
 
     if kind == "gpt2":
         return GPT2LMHeadModel(
             GPT2Config(n_embd=32, n_layer=3, n_head=4, n_positions=TOKENS, vocab_size=VOCABULARY,
                        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
         )  # fmt: skip
-    config = LlamaConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
-                         num_key_value_heads=2, vocab_size=VOCABULARY, max_position_embeddings=TOKENS)  # fmt: skip
-    model = LlamaForCausalLM(config)
+    configuration, causal = (Qwen2Config, Qwen2ForCausalLM) if kind == "qwen2" else (LlamaConfig, LlamaForCausalLM)
+    config = configuration(hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
+                           num_key_value_heads=2, vocab_size=VOCABULARY, max_position_embeddings=TOKENS)  # fmt: skip
+    model = causal(config)
     if "tp" not in wrap:
         return model
     folder = Path(sys.argv[1]) / "model"
     if dist.get_rank() == 0:
         model.save_pretrained(folder)
     dist.barrier()
-    return LlamaForCausalLM.from_pretrained(folder, tp_plan="auto")
+    return causal.from_pretrained(folder, tp_plan="auto")
 
 
 def sequence_parallel_model(wrap: str) -> nn.Module:
