@@ -74,7 +74,7 @@ base::Status choose_row(ScoreSetup& setup, const trace::DirectionVector& vector,
   const std::int64_t layers = setup.config.model.num_layers;
   const auto best = protocol::natural(provenance, "best_layer");
   if (!setup.options.layer && !best)
-    return wrong_layer("there is none, and the file of the vector names no best one");
+    return wrong_layer("is not given, and the file of the vector names no best layer");
   setup.row = setup.options.layer ? *setup.options.layer : static_cast<std::int64_t>(*best);
   if (setup.row > layers)
     return wrong_layer(fmt::format("is {}, and the model has {} layers", setup.row, layers));
