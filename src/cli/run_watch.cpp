@@ -99,7 +99,7 @@ nlohmann::json RunWatch::configuration() const {
           {"version", TT_VERSION}};
 }
 
-void RunWatch::tell_page() {
+void RunWatch::notify_page() {
   const std::lock_guard lock(mutex_);
   tells_page_ = hub_ != nullptr;
 }
@@ -115,7 +115,7 @@ void RunWatch::record(const watchdog::Alarm& alarm, const watchdog::RankStates& 
     end_process_later();
     print(alarm, is_reporter);
   }
-  tell_hub(alarm);
+  notify_hub(alarm);
   if (!places_.record.empty()) write(alarm, states, is_reporter);
 }
 
@@ -134,7 +134,7 @@ void RunWatch::print(const watchdog::Alarm& alarm, bool is_reporter) const {
   fmt::print(stderr, "tensor-tracer: {}\n", to_string(error));
 }
 
-void RunWatch::tell_hub(const watchdog::Alarm& alarm) {
+void RunWatch::notify_hub(const watchdog::Alarm& alarm) {
   const std::lock_guard lock(mutex_);
   if (!tells_page_) return;
   hub_->client().send_event(
