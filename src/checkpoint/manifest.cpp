@@ -110,6 +110,10 @@ double time_of(const std::string& checkpoint) {
 
 }  // namespace
 
+base::Error damaged_checkpoint(const std::string& path, const std::string& message) {
+  return {"damaged", message, path, "load another checkpoint"};
+}
+
 std::string to_text(const Manifest& manifest) {
   return to_json(manifest).dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
