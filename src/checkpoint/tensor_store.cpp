@@ -59,27 +59,6 @@ std::string fingerprint_of(std::string_view file, std::size_t header_bytes) {
 
 }  // namespace
 
-base::Result<std::vector<std::string>> TensorStore::files_of(const std::string& folder) {
-  std::vector<std::string> files;
-  bool has_distcp = false;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".safetensors") files.push_back(entry.path().filename());
-    has_distcp = has_distcp || entry.path().extension() == ".distcp";
-  }
-  std::ranges::sort(files);
-  if (!files.empty()) return files;
-  if (has_distcp) {
-    return base::Error{"invalid_argument", "holds .distcp files, which need Python to be read",
-                       folder,
-                       "save with torch.distributed.checkpoint.HuggingFaceStorageWriter, or "
-                       "convert: python -m torch.distributed.checkpoint.format_utils "
-                       "dcp_to_torch FOLDER FILE.pt, then safetensors.torch.save_file"};
-  }
-  return base::Error{"not_found", "holds no .safetensors file", folder,
-                     "give the folder of a checkpoint"};
-}
-
 base::Result<TensorStore> TensorStore::open(const std::string& folder,
                                             const std::vector<std::string>& files) {
   TensorTable table;

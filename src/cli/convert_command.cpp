@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -143,7 +144,8 @@ base::Result<Conversion> from_checkpoint(const ConvertOptions& options, const Mo
   return made;
 }
 
-// The model with the adapters of --adapter added.
+// The model with the adapters of --adapter added, if there are any. The shapes of all tensors are
+// compared with config.json.
 base::Result<Conversion> merged(const ConvertOptions& options) {
   config::TrainConfig config;
   config.checkpoint.hf_model = options.from;
@@ -168,7 +170,8 @@ base::Result<Conversion> from_hugging_face(const ConvertOptions& options, const 
                                   "weights that are quantized are not converted",
                                   "give a model that is not quantized");
   base::Result<Conversion> made = Conversion{};
-  if (options.adapter.empty()) {
+  const bool is_whole = std::ranges::none_of(model.files, hf::is_shard);
+  if (options.adapter.empty() && is_whole) {
     auto store = open_store(model);
     if (!store) return store.error();
     made = Conversion{std::make_unique<StoredTensors>(store.value(), store.value()->names())};

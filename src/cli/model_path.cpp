@@ -70,6 +70,7 @@ base::Result<ModelPath> read_model_path(const std::string& path, const std::stri
   }
   if (fs::exists(folder / "adapter_config.json", error)) return read_adapter_folder(path);
   if (fs::exists(folder / "config.json", error)) return read_hf_folder(path);
+  if (auto status = hf::refuse_distcp(path); !status) return status.error();
   return no_model(path,
                   "holds no manifest.json, step_… folder, config.json or adapter_config.json");
 }

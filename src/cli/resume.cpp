@@ -12,6 +12,7 @@
 #include "src/cli/shared_store.h"
 #include "tensor_tracer/base/run_dir_lock.h"
 #include "tensor_tracer/comm/collectives.h"
+#include "tensor_tracer/hf/model.h"
 #include "tensor_tracer/protocol/json_members.h"
 
 namespace tt::cli {
@@ -32,8 +33,9 @@ base::Result<ResumePoint> read_point(const std::string& path) {
 base::Result<ResumePoint> find_undamaged(const std::string& folder) {
   const std::vector<std::string> paths = checkpoint::find_checkpoints(folder);
   if (paths.empty()) {
+    if (auto status = hf::refuse_distcp(folder); !status) return status.error();
     return base::Error{"not_found", "there is no checkpoint in \"" + folder + "\"", "--load",
-                       "give the folder of --save, or leave --load out"};
+                       "give the folder of --save; --hf-model begins from the weights of a model"};
   }
   std::vector<std::string> notices;
   std::optional<base::Error> first;

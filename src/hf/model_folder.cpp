@@ -63,9 +63,21 @@ base::Result<std::vector<std::string>> read_index(const std::string& path) {
   return files_of_index(index.value(), path);
 }
 
+std::vector<std::string> find_shards(const fs::path& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    std::string name = entry.path().filename().string();
+    if (is_shard(name)) files.push_back(std::move(name));
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
 base::Result<std::vector<std::string>> find_files(const fs::path& folder) {
   if (is_there(folder / kWhole)) return std::vector<std::string>{kWhole};
   if (is_there(folder / kIndex)) return read_index((folder / kIndex).string());
+  if (auto shards = find_shards(folder); !shards.empty()) return shards;
   if (has_files_of_pickle(folder)) {
     return base::Error{"invalid_argument",
                        "holds weights as pytorch_model.bin, which could run code when it is read",
@@ -104,10 +116,35 @@ base::Result<std::vector<std::string>> files_of_index(const json& index, const s
   return std::vector<std::string>(files.begin(), files.end());
 }
 
+bool is_shard(const std::string& file) {
+  return file.starts_with("shard-") && is_weight_file(file);
+}
+
+base::Status refuse_distcp(const std::string& folder) {
+  bool has_distcp = false;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const fs::path extension = entry.path().extension();
+    if (extension == ".safetensors") return {};
+    has_distcp = has_distcp || extension == ".distcp";
+  }
+  if (!has_distcp) return {};
+  return base::Error{
+      "invalid_argument", "holds .distcp files, which only PyTorch can read", folder,
+      "convert: python -m torch.distributed.checkpoint.format_utils dcp_to_torch " + folder +
+          " weights.pt, then in Python safetensors.torch.save_file(torch.load(\"weights.pt\"), "
+          "\"NEW_FOLDER/model.safetensors\"), and copy config.json to NEW_FOLDER"};
+}
+
 base::Result<ModelFolder> read_model_folder(const std::string& path) {
   const fs::path folder(path);
   if (!is_there(folder))
     return base::Error{"not_found", "there is no such folder", path, "give the folder of a model"};
+  if (auto status = refuse_distcp(path); !status) return status.error();
+  if (!is_there(folder / "config.json"))
+    return base::Error{"invalid_argument", "is missing", (folder / "config.json").string(),
+                       "copy it from the folder of the model that the weights belong to, with the "
+                       "files of the tokenizer"};
   auto config = read_json_file((folder / "config.json").string(), kMaxConfigBytes);
   if (!config) return config.error();
   auto files = find_files(folder);

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hf_models import LENGTH, random_model, save
 from program import Flags, command, environment, step_log, tiny_flags, write_text
 from safetensors.torch import save_file
 from viewer import LiveRun, Viewer, live_run
@@ -182,3 +185,130 @@ def test_files_that_a_request_names_while_the_run_goes_on(paused: tuple[LiveRun,
     assert applied["failed"] == 0 and applied["positions"] > 0
     viewer.wait_for(lambda: {r.entry for r in viewer.records if r.step == step} == {0, 1}, "both entries' records")
     assert not [told for told in viewer.named("log") if told["level"] in ("warning", "error")], live.output()
+
+
+# --- Weights, which each rank reads itself -------------------------------------------------------
+
+
+def grow(file: Path) -> None:
+    """One byte more, which no tensor uses."""
+    file.write_bytes(file.read_bytes() + b"\0")
+
+
+def change_header(file: Path) -> None:
+    """Other metadata; the size stays, and all tensors."""
+    content = file.read_bytes()
+    [length] = struct.unpack_from("<Q", content)
+    header = json.loads(content[8 : 8 + length])
+    header["__metadata__"]["format"] = "p" + "x" * (len(header["__metadata__"]["format"]) - 1)
+    changed = json.dumps(header, separators=(",", ":")).encode().ljust(length)
+    assert len(changed) == length and changed != content[8 : 8 + length]
+    file.write_bytes(content[:8] + changed + content[8 + length :])
+
+
+def change_block(file: Path) -> None:
+    """One byte of one of the 1,024 blocks that ranks compare, in the values."""
+    content = bytearray(file.read_bytes())
+    at = 700 * (len(content) // 1024) + 63
+    assert at > 8 + struct.unpack_from("<Q", content)[0]
+    content[at] ^= 1
+    file.write_bytes(content)
+
+
+CHANGES: dict[str, Callable[[Path], None]] = {
+    "size": grow, "header": change_header, "block": change_block, "missing": Path.unlink}  # fmt: skip
+
+
+def trained_in(flags: dict[str, Any], *folders: Path) -> tuple[int, list[str], list[float]]:
+    """Exit code, what our ranks print to standard error, and the losses of one rank in each folder."""
+    own = {**flags, "tensor_model_parallel_size": 2, "log_format": "json"}
+    done = subprocess.run(in_folders(own, *folders), env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    ours = [line for line in done.stderr.splitlines() if line.startswith("tensor-tracer:")]
+    return done.returncode, ours, [step["loss"] for step in step_log(done.stdout)]
+
+
+def assert_names(file: str, change: str, told: tuple[int, list[str], list[float]]) -> None:
+    code, ours, losses = told
+    assert (code, losses, len(ours)) == (2, [], 1), told
+    size = r"(\d+) bytes \(hash of samples [0-9a-f]+\)"
+    differs = "rank 1: cannot be read" if change == "missing" else f"rank 1: has {size}, and rank 0 has {size};"
+    found = re.match(rf"tensor-tracer: (\S*/)?{re.escape(file)}: {differs}", ours[0])
+    assert found, ours[0]
+    if change != "missing":
+        assert (found[2] == found[3]) == (change != "size"), ours[0]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """In several files."""
+    folder = save(random_model("llama-2", torch.float32), tmp_path_factory.mktemp("model") / "model", max_shard_size="100KB")
+    assert len(list(folder.glob("*.safetensors"))) >= 2
+    return folder
+
+
+@pytest.fixture
+def from_model(flags: Flags, model: Path, tmp_path: Path) -> tuple[dict[str, Any], Path, Path]:
+    """Flags with a path that is another folder on each rank, and these two folders."""
+    own = ("num_layers", "hidden_size", "num_attention_heads")
+    kept = {flag: value for flag, value in flags.items() if flag not in own}
+    for rank in ("first", "second"):
+        shutil.copytree(model, tmp_path / rank / "model")
+    more = {"hf_model": "model", "seq_length": LENGTH, "run_dir": str(tmp_path / "run")}
+    return kept | more, tmp_path / "first", tmp_path / "second"
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_rank_with_other_weights_is_named(change: str, from_model: tuple[dict[str, Any], Path, Path]) -> None:
+    flags, first, second = from_model
+    file = sorted((second / "model").glob("*.safetensors"))[1]
+    CHANGES[change](file)
+    assert_names(file.name, change, trained_in(flags, first, second))
+
+
+def test_a_folder_of_rank_0_alone_decides_the_model(from_model: tuple[dict[str, Any], Path, Path]) -> None:
+    """Other ranks need the weights only."""
+    flags, first, second = from_model
+    alike = trained_in(flags, first, first)
+    assert alike[:2] == (0, []) and len(alike[2]) == 2
+    for file in (second / "model").glob("*.json"):
+        file.unlink()
+    assert trained_in(flags, first, second) == alike
+
+
+@pytest.fixture(scope="module")
+def saved(flags: Flags, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoints of a run of two ranks, after steps 1 and 2."""
+    folder = tmp_path_factory.mktemp("saved")
+    own = dict(flags) | {"save": str(folder / "saved"), "save_interval": 1, "run_dir": str(folder / "run")}
+    code, ours, losses = trained_in(own, folder, folder)
+    assert (code, ours, len(losses)) == (0, [], 2)
+    return folder / "saved"
+
+
+@pytest.fixture
+def from_checkpoint(flags: Flags, saved: Path, tmp_path: Path) -> tuple[dict[str, Any], Path, Path]:
+    for rank in ("first", "second"):
+        shutil.copytree(saved, tmp_path / rank / "saved")
+    more = {"load": "saved", "train_iters": 4, "run_dir": str(tmp_path / "run")}
+    return dict(flags) | more, tmp_path / "first", tmp_path / "second"
+
+
+@pytest.mark.parametrize("kind", ["model", "optimizer"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_rank_with_another_checkpoint_is_named(
+    change: str, kind: str, from_checkpoint: tuple[dict[str, Any], Path, Path]
+) -> None:
+    """Rank 0 alone compares checksums, so the damage is on rank 1's machine only."""
+    flags, first, second = from_checkpoint
+    file = second / "saved" / "step_00000002" / f"{kind}-00001-0.safetensors"
+    CHANGES[change](file)
+    assert_names(file.name, change, trained_in(flags, first, second))
+
+
+def test_all_ranks_load_the_checkpoint_of_rank_0(from_checkpoint: tuple[dict[str, Any], Path, Path]) -> None:
+    """Although rank 1 sees a later one."""
+    flags, first, second = from_checkpoint
+    shutil.rmtree(first / "saved" / "step_00000002")
+    alike = trained_in(flags, first, first)
+    assert alike[:2] == (0, []) and len(alike[2]) == 3
+    assert trained_in(flags, first, second) == alike

@@ -24,9 +24,6 @@ class TensorStore {
   /// file; or parts of a tensor overlap, leave a gap, or differ in dtype.
   static base::Result<TensorStore> open(const std::string& folder,
                                         const std::vector<std::string>& files);
-  /// The files of a folder that end in .safetensors, in the order of their names. Error: no such
-  /// file; .distcp files are named with the command that converts them.
-  static base::Result<std::vector<std::string>> files_of(const std::string& folder);
 
   /// The names of all tensors, sorted.
   std::vector<std::string> names() const;

@@ -26,6 +26,15 @@ base::Result<nlohmann::json> read_json_file(const std::string& path, std::size_t
 base::Result<std::vector<std::string>> files_of_index(const nlohmann::json& index,
                                                       const std::string& path);
 
+/// True for a file that one rank wrote with torch's
+/// HuggingFaceStorageWriter(save_distributed=True). Such a folder has no index, and nothing in it
+/// tells how many files there were.
+bool is_shard(const std::string& file);
+
+/// Error: the folder has .distcp files of torch.distributed.checkpoint, and no .safetensors file.
+/// The error names the command that converts them.
+base::Status refuse_distcp(const std::string& folder);
+
 /// A model in a folder.
 struct ModelFolder {
   std::string path;
@@ -33,8 +42,9 @@ struct ModelFolder {
   std::vector<std::string> files;  // of the weights, in the folder
 };
 
-/// Reads config.json and finds the files of the weights. Error: a file is missing or is not JSON;
-/// its `where` is the path.
+/// Reads config.json and finds the files of the weights: model.safetensors, those of the index, or
+/// shards. Error: a file is missing or is not JSON; its `where` is the path; or that of
+/// refuse_distcp().
 base::Result<ModelFolder> read_model_folder(const std::string& path);
 
 /// Sets the options of `model` that config.json decides. --seq-length, --init-method-std and the

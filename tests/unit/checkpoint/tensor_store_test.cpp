@@ -162,18 +162,6 @@ TEST_F(TensorStoreTest, HostileHeadersAreRefusedWithTheFile) {
   EXPECT_THAT(refusal({"absent"}), HasSubstr("absent: cannot be read"));
 }
 
-TEST_F(TensorStoreTest, FilesOfAFolderAreListedAndDistcpIsNamedWithItsCommand) {
-  EXPECT_THAT(to_string(TensorStore::files_of(folder_.string()).error()),
-              HasSubstr("holds no .safetensors file"));
-  std::ofstream(folder_ / "__0_0.distcp") << "x";
-  EXPECT_THAT(to_string(TensorStore::files_of(folder_.string()).error()),
-              HasSubstr("format_utils"));
-  write_part("b.safetensors", numbers({1}), {0});
-  write_part("a.safetensors", numbers({1}), {0});
-  EXPECT_THAT(TensorStore::files_of(folder_.string()).value(),
-              testing::ElementsAre("a.safetensors", "b.safetensors"));
-}
-
 // Two nodes may have different files under the same path.
 TEST_F(TensorStoreTest, FingerprintsDifferWithTheContents) {
   write_part("a.safetensors", numbers({4096}), {0});
