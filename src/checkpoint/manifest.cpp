@@ -59,7 +59,8 @@ base::Result<std::string> read_checked(const std::string& folder) {
   if (!text) return damaged_checkpoint(path, text.error().message);
   const auto checksum = base::read_small_file(folder + "/" + kChecksum);
   if (!checksum) return damaged_checkpoint(folder + "/" + kChecksum, checksum.error().message);
-  if (checksum.value() != checksum_of(text.value())) return damaged_checkpoint(path, "its checksum is wrong");
+  if (checksum.value() != checksum_of(text.value()))
+    return damaged_checkpoint(path, "its checksum is wrong");
   return text;
 }
 
@@ -164,9 +165,10 @@ base::Status verify_files(const std::string& folder, const Manifest& manifest) {
     if (!found) return damaged_checkpoint(path, found.error().message);
     if (found.value().bytes != file.bytes) {
       return damaged_checkpoint(path, fmt::format("has {} bytes, not the {} that were saved",
-                                       found.value().bytes, file.bytes));
+                                                  found.value().bytes, file.bytes));
     }
-    if (found.value().crc32c != file.crc32c) return damaged_checkpoint(path, "its checksum is wrong");
+    if (found.value().crc32c != file.crc32c)
+      return damaged_checkpoint(path, "its checksum is wrong");
   }
   return {};
 }

@@ -42,9 +42,10 @@ class ResumeTest : public testing::Test {
   std::vector<RankResult> resumed_run(mesh::MeshShape shape, std::int64_t step) const {
     const std::string path = folder_.string() + "/" + checkpoint::checkpoint_name(step);
     return train(config(shape), shape, nullptr, [&](TrainerParts& parts, int) {
+      const auto manifest = checkpoint::read_manifest(path);
+      ASSERT_TRUE(manifest.ok()) << to_string(manifest.error());
       std::vector<std::string> files;
-      for (const checkpoint::FileFacts& file : checkpoint::read_manifest(path).value().files)
-        files.push_back(file.name);
+      for (const checkpoint::FileFacts& file : manifest.value().files) files.push_back(file.name);
       auto store = checkpoint::TensorStore::open(path, files);
       ASSERT_TRUE(store.ok()) << to_string(store.error());
       parts.state = std::make_shared<const checkpoint::TensorStore>(std::move(store).value());
