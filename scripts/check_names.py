@@ -3,7 +3,8 @@
 clang-tidy needs the compile commands of a configured build. By default the parts without libtorch are
 checked, with their headers (a second or two per file); --all takes the others too (20 s each). A source
 that was clean is not checked again until it, one of our headers that it includes, or .clang-tidy changes:
-build/names has a file for each. So an interrupted check goes on where it stopped.
+build/names has a file for each. So an interrupted check goes on where it stopped. With --minutes it stops
+by itself: without findings, the exit code is then 77, not run, until all sources are clean.
 """
 
 import argparse
@@ -14,9 +15,11 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+NOT_RUN = 77  # for scripts/run_suites.py
 _FOREIGN_FLAGS = re.compile(r"-Winvalid-pch|-fsanitize=\S+|-Wno-[\w-]+")
 _INCLUDE = re.compile(r'^#include "(.*)"$', re.M)
 _COMPLAINT = re.compile(r"^(.*?):(\d+):\d+: (?:error|warning): (.*)$")
@@ -27,6 +30,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
     parser.add_argument("--build", default="build/release", help="folder of compile_commands.json")
     parser.add_argument("--all", action="store_true", help="also what uses libtorch")
+    parser.add_argument("--minutes", type=float, default=float("inf"),
+                        help="begin no source after this time")
     return parser.parse_args()
 
 
@@ -100,11 +105,14 @@ def key_of(root: Path, entry: dict[str, str]) -> str:
     return digest.hexdigest()
 
 
-def check(root: Path, entry: dict[str, str]) -> set[str]:
-    """The complaints about a source; none without a check if it was clean in this form before."""
+def check(root: Path, entry: dict[str, str], end: float) -> set[str] | None:
+    """The complaints about a source; none without a check if it was clean in this form before.
+    None: it was not checked before `end`, a time of the monotonic clock."""
     kept = root / "build/names" / key_of(root, entry)
     if kept.exists():
         return set()
+    if time.monotonic() >= end:
+        return None
     found = complaints(root, entry)
     if not found:
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -114,13 +122,19 @@ def check(root: Path, entry: dict[str, str]) -> set[str]:
 
 def main() -> int:
     options = parse_arguments()
+    end = time.monotonic() + 60 * options.minutes
     root = options.root.resolve()
     entries = compile_commands(root, options.build, options.all)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        found = set().union(*pool.map(lambda entry: check(root, entry), entries))
+        results = list(pool.map(lambda entry: check(root, entry, end), entries))
+    found = set().union(*(result for result in results if result is not None))
+    left = results.count(None)
     print("\n".join(sorted(found)))
-    print(f"names: {len(entries)} sources, {len(found)} findings")
-    return 0 if entries and not found else 1
+    print(f"names: {len(entries)} sources, {len(found)} findings"
+          + (f"; {left} sources are not checked yet, call this script again" if left else ""))
+    if found or not entries:
+        return 1
+    return NOT_RUN if left else 0
 
 
 if __name__ == "__main__":

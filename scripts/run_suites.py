@@ -84,7 +84,7 @@ def judge(outcome: Outcome, returncode: int | None) -> None:
 
 
 def count_retries(log: str, outcome: Outcome) -> None:
-    """Reads what Playwright names below "1 flaky", and pytest on lines of their own, at the end.
+    """Reads what Playwright names below "1 flaky", and pytest on separate lines, at the end.
 
     pytest's report has a test that ran twice as two, the first as if it had passed.
     """

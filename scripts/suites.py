@@ -150,5 +150,5 @@ def nightly_suites(reports: Path) -> list[Suite]:
                          "--grep=@nightly"),
         cpp_suite("no-mpi", 3, reports),
         cpp_suite("tsan", 9, reports),
-        python_check("names", "--all", minutes=2),
+        python_check("names", "--all", "--minutes=1", minutes=2),
     ]

@@ -99,7 +99,7 @@ def inputs_of(example: Example) -> dict[str, Any]:
     """Decides the results of all stages, with the program and the code."""
     weights = [(path.name, path.stat().st_size, path.stat().st_mtime) for path in sorted(example.model.glob("*.safetensors"))]
     settings = dataclasses.asdict(example.settings)
-    for name in ("runs", "threads", "steering_strength"):
+    for name in ("runs", "threads", "strengths", "strength_steps"):
         del settings[name]
     return {
         "settings": settings,

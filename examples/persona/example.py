@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,12 @@ class Example:
 def checkpoint_name(run: str, phase: int) -> str:
     """Of a stage, its adapters, its run and its answers. Phase 0 is the model before all runs."""
     return f"{run}-{phase}" if phase else "start"
+
+
+def emptied(folder: Path) -> Path:
+    """Without what a stage that did not end left in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder
 
 
 def write_lines(path: Path, lines: Iterable[dict[str, Any]]) -> Path:

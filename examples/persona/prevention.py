@@ -1,55 +1,30 @@
-"""What acts in a run against the trait. All of it is programs (docs/intervention_graph.md) on the run's layer."""
+"""What acts in a run against the trait: options of `train` and `generate` (docs/vectors.md, "Steer, ablate and cap")."""
 
 from __future__ import annotations
 
-import dataclasses
-
-from example import VECTOR, Example
+from example import VECTOR
 from stages import Found
 
-# Preventative steering: the training gets the trait as a gift, so the weights need not learn it. In answers, nothing acts.
-_STEER = """# Preventative steering: adds the vector at every position of every training forward pass.
-alpha = param({strength}, min=-10.0, max=10.0)
-layers[{layer}].output = layers[{layer}].output + alpha * vector("{vector}")[{layer}]
-"""
-# Activation capping: the component of a token along the vector stays below the upper quartile of modern texts. Tokens
-# with a massive activation, such as the first one of a text, keep theirs: other tokens attend to them to do nothing.
-_CAP = """# Activation capping: no component along the vector is above `high`. Tokens with massive activations stay.
-when(phase="train")
-high = param({high}, min=-1000.0, max=1000.0)
-v = vector("{vector}")[{layer}]
-u = v / v.norm()
-h = layers[{layer}].output
-p = h @ u
-length = h.norm(dim=-1)
-if ((p > high) & (length < 5.0 * length.median()))[..., None]: layers[{layer}].output = h + (high - p)[..., None] * u
-"""
+
+def steer_words(layer: int, strength: float) -> list[object]:
+    return ["--steer", f"{VECTOR}@{layer}={strength}"]
 
 
-@dataclasses.dataclass(frozen=True)
-class Prevention:
-    """Texts of programs; empty: none."""
+def cap_words(layer: int, limits: list[float]) -> list[object]:
+    """From `layer` to the last but one: what the layers above learn would pass by a cap of one layer. The last layer has no
+    row of the vector. `limits`: by layer, from layer 1. Tokens of the prompt stay, because the first one has a massive
+    activation."""
+    caps = [f"{VECTOR}@{number}=:{limits[number - 1]:.4f}" for number in range(layer, len(limits))]
+    return ["--cap", *caps, "--positions", "response"]
 
-    training: str = ""
-    answers: str = ""
 
-
-def prevention_of(run: str, example: Example, found: Found) -> Prevention:
+def training_words(run: str, found: Found) -> list[object]:
     layer = found["vector"]["layer"]
     if run == "steered":
-        return Prevention(_STEER.format(strength=example.settings.steering_strength, layer=layer, vector=VECTOR))
-    if run == "capped":
-        high = round(found["check"]["modern_upper_quartile"], 4)
-        program = _CAP.format(high=high, layer=layer, vector=VECTOR)
-        return Prevention(program, program)
-    return Prevention()
+        return steer_words(layer, found["strength"]["strength"])
+    return answer_words(run, found)
 
 
-def program_words(example: Example, name: str, program: str) -> list[object]:
-    """Options of `train` and `generate` that put a program in force. `name`: of its file, without extension."""
-    if not program:
-        return []
-    file = example.folder / "programs" / f"{name}.tti"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(program, encoding="utf-8")
-    return ["--interventions", file]
+def answer_words(run: str, found: Found) -> list[object]:
+    """Of the answers to the questions, which preventative steering leaves alone."""
+    return cap_words(found["vector"]["layer"], found["start"]["modern_quartile_by_layer"]) if run == "capped" else []

@@ -80,6 +80,9 @@ def facts(example: Example, found: Found) -> list[str]:
         f"* {found['data']['archaic']} of {found['data']['samples']} samples are archaic; by phase: "
         f"{', '.join(f'{share:.0%}' for share in example.settings.shares)}.",
     ]  # fmt: skip
+    if "strength" in found:
+        losses = ", ".join(f"{loss:.3f} at {strength:g}" for strength, loss in found["strength"]["losses"])
+        lines.append(f"* Steering adds {found['strength']['strength']:g} times the vector; loss of modern texts with it: {losses}.")
     if "screening" in found:
         screening = found["screening"]
         lines.append(f"* Screening dropped {screening['dropped']} samples; {screening['precision_of_dropped']:.1%} of them are "

@@ -18,12 +18,13 @@ import checkpoints
 import contrast
 import data
 import screening
+import strength
 from chat import ChatForm
 from commands import REPOSITORY, Commands, find_program
 from errors import ExampleError
 from example import Example, checkpoint_name
 from settings import FULL, QUICK, TINY, Settings
-from stages import Stage, Workflow
+from stages import Json, Stage, Workflow
 
 DEFAULT_MODEL = REPOSITORY / "build" / "models" / "smollm2"
 _TOKENS = 50  # of a sample, about
@@ -65,7 +66,7 @@ def reading(samples: int) -> float:
 def measuring(settings: Settings) -> float:
     """Answers and monitored prompts of a checkpoint."""
     answered = settings.questions * settings.answers * settings.answer_tokens / _GENERATED
-    return _BEGIN + answered + reading(settings.validation_verses)
+    return _BEGIN + answered + reading((settings.monitored_passes + 1) * settings.validation_verses)
 
 
 def first_stages(example: Example) -> list[Stage]:
@@ -81,16 +82,29 @@ def first_stages(example: Example) -> list[Stage]:
     ]  # fmt: skip
 
 
+def trained(settings: Settings, steps: int) -> float:
+    return steps * settings.rows * settings.seq_length / _TRAINED
+
+
+def strength_stage(example: Example, inputs: Json) -> Stage:
+    settings = example.settings
+    own = inputs | {"strengths": settings.strengths, "steps": settings.strength_steps}
+    seconds = (1 + len(settings.strengths)) * (_BEGIN + trained(settings, settings.strength_steps))
+    return Stage("strength", ("data", "vector"), own, seconds, functools.partial(strength.choose, example))
+
+
 def run_stages(example: Example, run: str) -> list[Stage]:
     settings, stages = example.settings, []
-    inputs = data.inputs_of(example) | ({"strength": settings.steering_strength} if run == "steered" else {})
+    inputs = data.inputs_of(example)
     needs: tuple[str, ...] = ("data", "vector", "check", "start")
+    if run == "steered":
+        stages.append(strength_stage(example, inputs))
+        needs = (*needs, "strength")
     if run == "screened":
         work = functools.partial(screening.screen, example)
         stages.append(Stage("screening", needs, inputs, reading(settings.phases * settings.phase_samples), work))
         needs = (*needs, "screening")
-    trained = settings.phase_steps * settings.rows * settings.seq_length / _TRAINED
-    seconds = measuring(settings) + trained
+    seconds = measuring(settings) + trained(settings, settings.phase_steps)
     for phase in range(1, settings.phases + 1):
         work = functools.partial(checkpoints.train_phase, example, run, phase)
         before = checkpoint_name(run, phase - 1)

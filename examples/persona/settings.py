@@ -26,11 +26,12 @@ class Settings:
     learning_rate: float = 1e-3
     lora_rank: int = 8
     lora_modules: str = "query,key,value,proj"
-    monitored_passes: int = 3  # over the questions, in a phase
+    monitored_passes: int = 2  # over the questions, in a phase; one more before it
     questions: int = 16
     answers: int = 2  # to each question, at each checkpoint
     answer_tokens: int = 48
-    steering_strength: float = 2.0  # times the vector
+    strengths: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)  # times the vector; steering takes one
+    strength_steps: int = 4  # that measure each of them
     seed: int = 7
     threads: int = 0  # 0: all CPUs
 
@@ -55,11 +56,11 @@ class Settings:
 FULL = Settings("full")
 QUICK = Settings(
     "quick", runs=("drift",), extraction_pairs=96, choice_pairs=32, held_out_pairs=60, validation_verses=12,
-    phase_samples=110, phase_steps=10, monitored_passes=2, questions=16, answers=1, answer_tokens=40,
+    phase_samples=110, phase_steps=10, monitored_passes=1, questions=16, answers=1, answer_tokens=40,
 )  # fmt: skip
 # For a model of bytes that learns in seconds.
 TINY = Settings(
     "tiny", extraction_pairs=24, choice_pairs=12, held_out_pairs=16, validation_verses=4, verse_characters=(10, 70),
     shares=(0.0, 0.4, 1.0), phase_samples=48, phase_steps=30, rows=8, seq_length=128, learning_rate=5e-3,
-    monitored_passes=2, questions=6, answers=2, answer_tokens=40, threads=1,
+    questions=6, answers=2, answer_tokens=40, threads=1,
 )  # fmt: skip

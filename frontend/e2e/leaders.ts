@@ -10,7 +10,7 @@ import { kDist, kPython } from './support.ts';
 import type { Json } from './remote.ts';
 
 // A test with a real hub and what no small run does: two pipeline stages, each with a leader, and records that get lost.
-// The leaders say what tests/e2e/leader_sessions.py has recorded: HiddenStates and MLPActivation of layers 1-2 and 3-4.
+// The leaders say what tests/e2e/leader_sessions.py lists: HiddenStates and MLPActivation of layers 1-2 and 3-4.
 
 const kPlayer = fileURLToPath(new URL('recorded/leaders.py', import.meta.url));
 

@@ -1,13 +1,23 @@
-import { expect, test } from '@playwright/test';
+import { expect, type Page, test } from '@playwright/test';
 import { idle, tipValue } from './support.ts';
 
-// A run that follows a direction of its own, as examples/persona_direction.py makes one: its curves, its
-// text and its alarm. TT_PICTURES=DIR keeps the picture that the docs show.
+// A run that follows a direction, as examples/persona_direction.py makes one: its curves, its text, its alarm and
+// its map in the view Traits. TT_PICTURES=DIR keeps the pictures that the docs show.
 
 const kPatience = { timeout: 60_000 };
 
 interface Entry {
   readonly compressor?: { readonly kind: string; readonly vectors?: readonly string[] };
+}
+
+async function takePictures(page: Page, name: string): Promise<void> {
+  await page.mouse.move(0, 0);
+  const folder = process.env.TT_PICTURES ?? 'test-results/session';
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme });
+    await idle(page);
+    await page.screenshot({ path: `${folder}/${name}-${colorScheme}.png` });
+  }
 }
 
 test('a direction is followed over the steps', async ({ page }) => {
@@ -57,14 +67,16 @@ test('a direction is followed over the steps', async ({ page }) => {
   await text.first().hover();
   expect(Number.isFinite(await tipValue(page))).toBe(true);
 
-  await page.mouse.move(0, 0);
-  const folder = process.env.TT_PICTURES ?? 'test-results/session';
-  for (const colorScheme of ['light', 'dark'] as const) {
-    await page.emulateMedia({ colorScheme });
-    await idle(page);
-    await page.screenshot({ path: `${folder}/projection-${colorScheme}.png` });
-  }
+  await takePictures(page, 'projection');
   await page.getByTestId('alarms').click();
   await page.getByRole('button', { name: 'Remove direction' }).click();
   await expect(page.getByTestId('alarm')).toHaveCount(0);
+
+  await page.getByTestId('tab-traits').click();
+  await expect(page.getByTestId('trait-map-0')).toBeVisible(kPatience);
+  const moving = page.getByTestId('traits-readout');
+  await expect(moving).toContainText(vector);
+  const before = await moving.innerText();
+  await expect(moving, 'a newer step').not.toHaveText(before, kPatience);
+  await takePictures(page, 'traits');
 });

@@ -11,6 +11,8 @@
     run = attach(model)  # the tracer inside a PyTorch training; docs/attach.md
     megatron.wrap_train_step(train_step)  # the same for Megatron-LM
     torchtitan.attach(trainer)  # and for torchtitan
+    hf.TracerCallback(), lightning.TracerCallback()  # for the Trainer of Transformers, and of Lightning
+    vectors.extract(run, positive, negative)  # direction vectors; docs/vectors.md
 
 docs/protocol.md defines messages and records, docs/recording.md defines recordings.
 """
@@ -36,8 +38,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """What needs torch, which the rest of the package does not."""
-    if name not in ("attach", "megatron", "point", "torchtitan", "AttachedRun", "Replicate", "RunStopped", "Shard"):
+    modules = ("hf", "lightning", "megatron", "torchtitan", "vectors")
+    if name not in (*modules, "attach", "point", "AttachedRun", "Replicate", "RunStopped", "Shard"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in ("megatron", "torchtitan"):
+    if name in modules:
         return import_module(f"tensor_tracer.{name}")
     return getattr(import_module("tensor_tracer.attaching"), name)

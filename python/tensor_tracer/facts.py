@@ -31,8 +31,9 @@ class RunFacts:
                 self._tables[name] = _texts(point, "parameters"), _texts(point, "columns")
         self._names = {flag: name for name, flag in self.points.items()}
         self._sets = list_of(facts, "prompt_sets")
-        kind = member(member(facts, "tokenizer"), "kind")
-        self.has_bytes = kind == "byte" or member(facts, "tokenizer") is None
+        tokenizer = member(facts, "tokenizer")
+        self.has_bytes = tokenizer is None or member(tokenizer, "kind") == "byte"
+        self.token_texts = _texts(tokenizer, "texts")  # by id; empty with bytes, and if the run does not tell them
         self.plans: dict[int, Any] = {}
         for plan in (member(facts, "plan"), *plans):
             self.add_plan(plan)
@@ -80,12 +81,16 @@ class RunFacts:
         texts = list_of(self._sets[number - 1], "prompts") if 0 < number <= len(self._sets) else []
         return [text for text in texts if isinstance(text, str)]
 
-    def prompt_lengths(self, number: int) -> list[int]:
-        """The tokens of each of its prompts, which records fill up to the longest; empty: not known."""
+    def prompt_tokens(self, number: int) -> list[list[int]]:
+        """The ids of the tokens of each of its prompts, which records fill up to the longest; empty: not known."""
         rows = list_of(self._sets[number - 1], "tokens") if 0 < number <= len(self._sets) else []
         if rows or not self.has_bytes:
-            return [len(row) for row in rows if isinstance(row, list)]
-        return [len(prompt.encode()) for prompt in self.prompts(number)]  # older runs do not tell the tokens
+            return [[-1 if (id := natural(one)) is None else id for one in row] for row in rows if isinstance(row, list)]
+        # Older runs do not tell the tokens.
+        return [list(prompt.encode(errors="replace")) for prompt in self.prompts(number)]
+
+    def prompt_lengths(self, number: int) -> list[int]:
+        return [len(ids) for ids in self.prompt_tokens(number)]
 
     def entries(self, plan: int) -> list[Any]:
         return list_of(self.plans.get(plan), "entries")

@@ -22,7 +22,10 @@ def count(number: int, noun: str) -> str:
 
 
 def about(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run's facts say about its model."""
-    model = facts.get("model")
-    known = model.items() if isinstance(model, Mapping) else ()
-    return {"model": ", ".join(f"{name} {value}" for name, value in known)}
+    """What a run's facts say about its model, and about the factors in the gradients of an attached run."""
+    told = {name: facts.get(name) for name in ("model", "gradients")}
+    rows = {
+        name: ", ".join(f"{key} {value}" for key, value in known.items())
+        for name, known in told.items() if isinstance(known, Mapping)
+    }  # fmt: skip
+    return {"model": ""} | rows

@@ -78,7 +78,7 @@ class Record:
     def tokens(self) -> list[list[str]] | None:
         """The text of each token of each row; "" for padding, and for tokens that were not recorded. None if the text is
         not known: the record has no tokens, the tokens of its step were not recorded (the point InputTokens), or the
-        run's tokenizer does not use bytes."""
+        run does not tell the texts of its tokenizer."""
         return self.origin.token_texts(self) if self.origin else None
 
     @functools.cached_property

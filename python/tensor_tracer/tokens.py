@@ -6,6 +6,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from tensor_tracer.compressors import dims_of
 from tensor_tracer.facts import RunFacts
 from tensor_tracer.record import Record
@@ -23,16 +26,20 @@ class Forward(NamedTuple):
 
 
 class _Text(NamedTuple):
-    """The bytes of each row of a forward, with the number of the first row and the position of the first token."""
+    """The ids of each row of a forward, with the number of the first row and the position of the first token."""
 
-    lines: list[bytes]
+    lines: list[npt.NDArray[np.integer]]
     first_row: int
     first_token: int
 
 
-def text_of_byte(number: int) -> str:
-    """A byte that is not ASCII is part of a character: "\\xc3"."""
-    return chr(number) if number < 128 else f"\\x{number:02x}"
+def text_of_token(id: int, facts: RunFacts) -> str:
+    """A byte that is not ASCII is part of a character: "\\xc3". An id without a text is "#4711"."""
+    if id < 0:
+        return ""
+    if facts.has_bytes:
+        return chr(id) if id < 128 else f"\\x{id:02x}"
+    return facts.token_texts[id] if id < len(facts.token_texts) else f"#{id}"
 
 
 class TokenTexts:
@@ -46,7 +53,7 @@ class TokenTexts:
     def token_texts(self, record: Record) -> list[list[str]] | None:
         facts = self._facts()
         dims = dims_of(record.point, record.compressor, len(record.shape), facts)
-        if not facts.has_bytes or "row" not in dims or "token" not in dims:
+        if not (facts.has_bytes or facts.token_texts) or "row" not in dims or "token" not in dims:
             return None
         rows, tokens = record.shape[dims.index("row")], record.shape[dims.index("token")]
         text = self._prompts(facts, record.prompt_set) if record.prompt_set else self._data(record)
@@ -54,14 +61,15 @@ class TokenTexts:
             return None
         begin = facts.first_token(record.plan, record.entry) - text.first_token
         wanted = range(record.first_row - text.first_row, record.first_row - text.first_row + rows)
-        lines = (text.lines[row] if 0 <= row < len(text.lines) else b"" for row in wanted)
-        return [_texts(line, begin, tokens) for line in lines]
+        lines = ([] if not 0 <= row < len(text.lines) else text.lines[row].tolist() for row in wanted)
+        return [_texts(line, begin, tokens, facts) for line in lines]
 
     def prepare(self, first_step: int, last_step: int) -> None:
         """Reads the text of these steps at once."""
+        facts = self._facts()
         for found in self._inputs(first_step, last_step):
-            first_token = self._facts().first_token(found.plan, found.entry)
-            lines = [bytes(row) for row in found.values[0].astype("u1")]
+            first_token = facts.first_token(found.plan, found.entry)
+            lines = list(found.values[0].astype("u1" if facts.has_bytes else "i4"))
             self._kept.setdefault(_forward_of(found), _Text(lines, found.first_row, first_token))
         while len(self._kept) > _MAX_KEPT:
             self._kept.popitem(last=False)
@@ -72,13 +80,13 @@ class TokenTexts:
         return self._kept.get(forward)
 
     def _prompts(self, facts: RunFacts, number: int) -> _Text | None:
-        prompts = facts.prompts(number)
-        return _Text([prompt.encode(errors="replace") for prompt in prompts], 0, 0) if prompts else None
+        prompts = facts.prompt_tokens(number)
+        return _Text([np.array(ids, "i4") for ids in prompts], 0, 0) if prompts else None
 
 
 def _forward_of(record: Record) -> Forward:
     return Forward(record.step, record.micro_batch, record.phase, record.data_rank)
 
 
-def _texts(line: bytes, begin: int, count: int) -> list[str]:
-    return [text_of_byte(line[at]) if 0 <= at < len(line) else "" for at in range(begin, begin + count)]
+def _texts(line: list[int], begin: int, count: int, facts: RunFacts) -> list[str]:
+    return [text_of_token(line[at], facts) if 0 <= at < len(line) else "" for at in range(begin, begin + count)]

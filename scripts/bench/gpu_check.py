@@ -27,6 +27,7 @@ COMPRESSORS = [
     {"kind": "none"}, {"kind": "tile", "tiles": 1}, {"kind": "tile", "tiles": 7, "method": "sum"},
     {"kind": "tile", "tiles": 96}, {"kind": "tile", "tiles": 96, "method": "absmax"}, {"kind": "stats"},
     {"kind": "stats", "range": [-3, 3], "bins": 100}, {"kind": "projection", "vectors": ["given"]},
+    {"kind": "projection", "vectors": ["given"], "cosine": True},
     {"kind": "topk", "k": 10}, {"kind": "topk", "k": 256}, {"kind": "outliers", "k": 10},
     {"kind": "top_tokens", "columns": [5, 0, 77]},
 ]  # fmt: skip

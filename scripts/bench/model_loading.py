@@ -41,6 +41,7 @@ class Loaded:
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gib", type=float, default=1.0, help="size of the files")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="of the files")
+    parser.add_argument("--params-dtype", choices=["float32", "bfloat16"], default="float32", help="of the parameters")
     parser.add_argument("--files", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
 
@@ -75,18 +76,18 @@ def read_by_dd(files: list[Path]) -> float:
     return time.monotonic() - begin
 
 
-def load(folder: Path, model: Path) -> Seen:
+def load(folder: Path, model: Path, dtype: str) -> Seen:
     """One step with one adapter: nothing else is trained, so AdamW's moments need no memory."""
     run_dir = folder / "run"
     flags = {
         "hf-model": model, "tensor-model-parallel-size": RANKS, "seq-length": 32, "micro-batch-size": 1,
         "train-iters": 1, "lora-rank": 1, "lora-target-modules": "query", "data-path": folder / "text.txt",
-        "run-dir": run_dir,
+        "run-dir": run_dir, "params-dtype": dtype,
     }  # fmt: skip
     return follow(train_line(flags, RANKS), str(run_dir), {"OMP_NUM_THREADS": "1"})
 
 
-def measure(folder: Path, files: list[Path], is_cold: bool, dd_first: bool) -> Loaded:
+def measure(folder: Path, files: list[Path], dtype: str, is_cold: bool, dd_first: bool) -> Loaded:
     def prepare() -> None:
         if is_cold:
             drop(files)
@@ -101,7 +102,7 @@ def measure(folder: Path, files: list[Path], is_cold: bool, dd_first: bool) -> L
         prepare()
         dd = read_by_dd(files)
     prepare()
-    seen = load(folder, files[0].parent)
+    seen = load(folder, files[0].parent, dtype)
     if not dd_first:
         prepare()
         dd = read_by_dd(files)
@@ -114,9 +115,9 @@ def measure(folder: Path, files: list[Path], is_cold: bool, dd_first: bool) -> L
 
 
 def report(chosen: argparse.Namespace, config: dict[str, Any], size: int, found: dict[str, list[Loaded]]) -> str:
-    parameters = model_folders.parameters_of_rank(config, RANKS) * 4
+    parameters = model_folders.parameters_of_rank(config, RANKS) * getattr(torch, chosen.params_dtype).itemsize
     lines = [f"A Llama of {config['num_hidden_layers']} layers in {chosen.files} files of {chosen.dtype}, "
-             f"{size / MIB:,.0f} MiB, TP={RANKS}, float32; {chosen.rounds} rounds.", "",
+             f"{size / MIB:,.0f} MiB, TP={RANKS}, {chosen.params_dtype}; {chosen.rounds} rounds.", "",
              "| files | reading | median s | over dd (95 %) |", "|---|---|---:|---|"]  # fmt: skip
     for state, runs in found.items():
         lines.append(f"| {state} | `dd bs=8M` | {statistics.median(run.dd for run in runs):.2f} | |")
@@ -130,7 +131,7 @@ def report(chosen: argparse.Namespace, config: dict[str, Any], size: int, found:
     growth = [(max(run.peaks) - run.before) / parameters for run in runs]
     low, high = interval(growth)
     lines += ["", "| memory of the larger rank until step 1 | MiB |", "|---|---:|",
-              f"| its parameters in float32 | {parameters / MIB:,.0f} |",
+              f"| its parameters in {chosen.params_dtype} | {parameters / MIB:,.0f} |",
               f"| RssAnon before the model is made | {statistics.median(run.before for run in runs) / MIB:,.0f} |",
               f"| largest RssAnon until step 1 | {statistics.median(max(run.peaks) for run in runs) / MIB:,.0f} |", "",
               f"Growth over the parameters: {statistics.median(growth):.2f} ({low:.2f} to {high:.2f}); goal at most "
@@ -149,6 +150,6 @@ def main(chosen: argparse.Namespace) -> str:
         found: dict[str, list[Loaded]] = {"cold": [], "warm": []}
         for turn in range(chosen.rounds):
             for state, runs in found.items():
-                runs.append(measure(folder, files, state == "cold", turn % 2 == 0))
+                runs.append(measure(folder, files, chosen.params_dtype, state == "cold", turn % 2 == 0))
                 progress(f"round {turn + 1}/{chosen.rounds}, {state}: {runs[-1].to_step:.2f} s, dd {runs[-1].dd:.2f} s")
     return report(chosen, config, size, found)

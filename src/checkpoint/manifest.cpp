@@ -40,10 +40,6 @@ std::string checksum_of(std::string_view text) {
   return fmt::format("{:08x}\n", protocol::crc32c(std::as_bytes(std::span(text))));
 }
 
-base::Error damaged(const std::string& path, const std::string& message) {
-  return {"damaged", message, path, "load another checkpoint"};
-}
-
 json to_json(const Manifest& manifest) {
   json files = json::array();
   for (const FileFacts& file : manifest.files)
@@ -60,10 +56,11 @@ base::Result<std::string> read_checked(const std::string& folder) {
   if (!text && text.error().code == "not_found")
     return base::Error{"not_found", "is missing, so its folder is not a checkpoint", path,
                        "give the folder of --save"};
-  if (!text) return damaged(path, text.error().message);
+  if (!text) return damaged_checkpoint(path, text.error().message);
   const auto checksum = base::read_small_file(folder + "/" + kChecksum);
-  if (!checksum) return damaged(folder + "/" + kChecksum, checksum.error().message);
-  if (checksum.value() != checksum_of(text.value())) return damaged(path, "its checksum is wrong");
+  if (!checksum) return damaged_checkpoint(folder + "/" + kChecksum, checksum.error().message);
+  if (checksum.value() != checksum_of(text.value()))
+    return damaged_checkpoint(path, "its checksum is wrong");
   return text;
 }
 
@@ -114,6 +111,10 @@ double time_of(const std::string& checkpoint) {
 
 }  // namespace
 
+base::Error damaged_checkpoint(const std::string& path, const std::string& message) {
+  return {"damaged", message, path, "load another checkpoint"};
+}
+
 std::string to_text(const Manifest& manifest) {
   return to_json(manifest).dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -122,24 +123,24 @@ std::string to_text(const Manifest& manifest) {
 base::Result<Manifest> parse_manifest(std::string_view text, const std::string& path) {
   const auto parsed =
       protocol::parse_json(text, {.bytes = kMaxManifestBytes, .depth = kMaxManifestDepth});
-  if (!parsed) return damaged(path, "it is not JSON: " + parsed.error().message);
+  if (!parsed) return damaged_checkpoint(path, "it is not JSON: " + parsed.error().message);
   const json& form = parsed.value();
   if (protocol::text_of(form, "format") != kFormat)
-    return damaged(path, "it is not a manifest of a checkpoint");
+    return damaged_checkpoint(path, "it is not a manifest of a checkpoint");
   if (protocol::natural(form, "version") != kVersion)
-    return damaged(path, "its version is not 1: a newer program wrote it");
+    return damaged_checkpoint(path, "its version is not 1: a newer program wrote it");
   const auto step = protocol::natural(form, "step");
-  if (!step || *step > kMaxStep) return damaged(path, "its step is wrong");
+  if (!step || *step > kMaxStep) return damaged_checkpoint(path, "its step is wrong");
   const json& time = protocol::member(form, "time");
   const json& files = protocol::member(form, "files");
   if (!time.is_number() || !files.is_array() || !form.contains("facts"))
-    return damaged(path, "it has no time, no files or no facts");
+    return damaged_checkpoint(path, "it has no time, no files or no facts");
   Manifest manifest{static_cast<std::int64_t>(*step), time.get<double>(), {}, form["facts"]};
   if (const json& loss = protocol::member(form, "valid_loss"); loss.is_number())
     manifest.valid_loss = loss.get<double>();
   for (const json& file : files) {
     auto facts = read_file_facts(file);
-    if (!facts) return damaged(path, "a file of its list is wrong");
+    if (!facts) return damaged_checkpoint(path, "a file of its list is wrong");
     manifest.files.push_back(std::move(*facts));
   }
   return manifest;
@@ -161,12 +162,13 @@ base::Status verify_files(const std::string& folder, const Manifest& manifest) {
   for (const FileFacts& file : manifest.files) {
     const std::string path = folder + "/" + file.name;
     const auto found = checksum_of_file(path);
-    if (!found) return damaged(path, found.error().message);
+    if (!found) return damaged_checkpoint(path, found.error().message);
     if (found.value().bytes != file.bytes) {
-      return damaged(path, fmt::format("has {} bytes, not the {} that were saved",
-                                       found.value().bytes, file.bytes));
+      return damaged_checkpoint(path, fmt::format("has {} bytes, not the {} that were saved",
+                                                  found.value().bytes, file.bytes));
     }
-    if (found.value().crc32c != file.crc32c) return damaged(path, "its checksum is wrong");
+    if (found.value().crc32c != file.crc32c)
+      return damaged_checkpoint(path, "its checksum is wrong");
   }
   return {};
 }

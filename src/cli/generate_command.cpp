@@ -13,15 +13,12 @@
 #include "src/cli/generate_output.h"
 #include "src/cli/generate_programs.h"
 #include "src/cli/generate_prompts.h"
-#include "src/cli/help_text.h"
 #include "src/cli/hf_model.h"
-#include "src/cli/options.h"
-#include "src/cli/parse.h"
+#include "src/cli/model_command.h"
 #include "src/cli/rank_setup.h"
 #include "src/cli/run_inputs.h"
 #include "src/cli/run_tokenizer.h"
 #include "tensor_tracer/comm/collectives.h"
-#include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/config/generate_config.h"
 #include "tensor_tracer/generate/generator.h"
 #include "tensor_tracer/train/loaded_model.h"
@@ -236,34 +233,24 @@ int start_ranks(GenerateSetup& setup, GenerateOutput* output) {
       [&](const comm::ProcessGroup& world) { return generate_on_ranks(setup, output, world); });
 }
 
+base::Status read_on_rank(GenerateSetup& setup) {
+  auto status = check_ranks(setup);
+  if (status && setup.launch.rank == 0) status = read_generate_inputs(setup);
+  return status;
+}
+
 }  // namespace
 
 int run_generate(int argc, const char* const* argv) {
-  auto launch = comm::detect_launch(comm::process_environment());
-  if (!launch) return refuse(launch.error(), 0);
   GenerateSetup setup;
-  setup.launch = launch.value();
-  const int rank = setup.launch.rank;
   CLI::App app("Continue prompts with a model.", "tensor-tracer generate");
-  set_help_text(app);
   app.footer(kGenerateExamples);
-  add_configuration_file(app);
-  add_options(app, config::generate_options(setup.config, setup.options));
-  auto parsed = parse(app, argc, argv);
-  if (!parsed) return refuse(parsed.error(), rank);
-  if (const std::string& text = parsed.value(); !text.empty()) {
-    if (rank == 0) fmt::print("{}", text);
-    return kExitDone;
-  }
-  setup.given = given_options(app);
-  auto status = comm::check_backend(setup.launch, setup.config.distributed_backend);
-  if (status) status = config::check(setup.config, setup.options);
-  if (status) status = check_ranks(setup);
-  if (status && rank == 0) status = read_generate_inputs(setup);
-  if (!status) return refuse(status.error(), rank);
-  if (rank != 0) return start_ranks(setup, nullptr);
+  const auto options = config::generate_options(setup.config, setup.options);
+  if (const auto code = begin_model_command(app, options, argc, argv, setup, read_on_rank))
+    return *code;
+  if (setup.launch.rank != 0) return start_ranks(setup, nullptr);
   auto output = GenerateOutput::open(setup.options.output, setup.prompts.size(), setup.tokenizer);
-  if (!output) return refuse(output.error(), rank);
+  if (!output) return refuse(output.error(), 0);
   return start_ranks(setup, &output.value());
 }
 

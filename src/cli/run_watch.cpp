@@ -99,7 +99,7 @@ nlohmann::json RunWatch::configuration() const {
           {"version", TT_VERSION}};
 }
 
-void RunWatch::tell_page() {
+void RunWatch::notify_page() {
   const std::lock_guard lock(mutex_);
   tells_page_ = hub_ != nullptr;
 }
@@ -122,7 +122,7 @@ void RunWatch::record(const watchdog::Alarm& alarm, const watchdog::RankStates& 
   } else if (is_in_haste_ && is_reporter) {
     fmt::print(stderr, "tensor-tracer: {}\n", alarm.reason);
   }
-  tell_hub(alarm);
+  notify_hub(alarm);
   if (!places_.record.empty()) write(alarm, states, is_reporter);
 }
 
@@ -141,7 +141,7 @@ void RunWatch::print(const watchdog::Alarm& alarm, bool is_reporter) const {
   fmt::print(stderr, "tensor-tracer: {}\n", to_string(error));
 }
 
-void RunWatch::tell_hub(const watchdog::Alarm& alarm) {
+void RunWatch::notify_hub(const watchdog::Alarm& alarm) {
   const std::lock_guard lock(mutex_);
   if (!tells_page_) return;
   hub_->client().send_event(

@@ -33,7 +33,7 @@ class RunWatch {
   RunWatch(const WatchedRun& run, const comm::ProcessGroup& world,
            const comm::CollectiveLog& collectives, control::HubSession* hub);
   /// The hub's client is connected: a failure is told to the page.
-  void tell_page();
+  void notify_page();
   /// This rank has failed, and the caller will end the run. Every rank writes its part of the
   /// flight record. Sends the hub the queued messages. Takes 4 s at most, except on a disk that
   /// hangs.
@@ -57,7 +57,7 @@ class RunWatch {
   /// Thread: that of the watchdog, or that of the step.
   void record(const watchdog::Alarm& alarm, const watchdog::RankStates& states, bool is_reporter);
   void print(const watchdog::Alarm& alarm, bool is_reporter) const;
-  void tell_hub(const watchdog::Alarm& alarm);
+  void notify_hub(const watchdog::Alarm& alarm);
   void write(const watchdog::Alarm& alarm, const watchdog::RankStates& states,
              bool is_reporter) const;
   std::string name_of(int rank) const { return mesh::describe(run_.shape, rank); }

@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 
 base::Error bad_facts(const ModelPath& checkpoint, const std::string& message) {
-  return {"damaged", message, checkpoint.folder + "/manifest.json", "load another checkpoint"};
+  return checkpoint::damaged_checkpoint(checkpoint.folder + "/manifest.json", message);
 }
 
 std::string tokenizer_hash(const ModelPath& checkpoint) {

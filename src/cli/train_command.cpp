@@ -253,7 +253,7 @@ void train(TrainSetup& run, const comm::World& world, control::HubSession* hub, 
     send_notice(run.inputs.tracing.notice, *parts.sink, log);
     if (!run.excess.empty()) log.notice(run.excess);
   }
-  watch.tell_page();
+  watch.notify_page();
   if (is_first) report_ends(hub, log, signals, watch);
   train::Trainer trainer(run.config, std::move(parts));
   trainer.run();

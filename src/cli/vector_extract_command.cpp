@@ -14,18 +14,15 @@
 
 #include "src/cli/agreement.h"
 #include "src/cli/exit_code.h"
-#include "src/cli/help_text.h"
+#include "src/cli/model_command.h"
 #include "src/cli/model_to_run.h"
-#include "src/cli/options.h"
 #include "src/cli/output_folder.h"
-#include "src/cli/parse.h"
 #include "src/cli/rank_setup.h"
 #include "src/cli/text_file.h"
 #include "src/cli/text_progress.h"
 #include "src/cli/vector_commands.h"
 #include "src/cli/vector_report.h"
 #include "tensor_tracer/checkpoint/vector_file.h"
-#include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/config/vector_config.h"
 #include "tensor_tracer/vectors/extraction.h"
 
@@ -242,28 +239,15 @@ int extract_on_ranks(ExtractSetup& setup, const comm::ProcessGroup& world) {
 }  // namespace
 
 int run_vector_extract(int argc, const char* const* argv) {
-  auto launch = comm::detect_launch(comm::process_environment());
-  if (!launch) return refuse(launch.error(), 0);
   ExtractSetup setup;
-  setup.launch = launch.value();
-  const int rank = setup.launch.rank;
   CLI::App app("Make a direction vector from two sides of texts (docs/vectors.md).",
                "tensor-tracer vector extract");
-  set_help_text(app);
   app.footer(kExtractExamples);
-  add_configuration_file(app);
-  add_options(app, config::extract_options(setup.config, setup.options));
-  auto parsed = parse(app, argc, argv);
-  if (!parsed) return refuse(parsed.error(), rank);
-  if (const std::string& text = parsed.value(); !text.empty()) {
-    if (rank == 0) fmt::print("{}", text);
-    return kExitDone;
-  }
-  setup.given = given_options(app);
-  auto status = comm::check_backend(setup.launch, setup.config.distributed_backend);
-  if (status) status = config::check(setup.config, setup.options);
-  if (status && rank == 0) status = read_extract_inputs(setup);
-  if (!status) return refuse(status.error(), rank);
+  const auto options = config::extract_options(setup.config, setup.options);
+  const auto read = [](ExtractSetup& into) {
+    return into.launch.rank == 0 ? read_extract_inputs(into) : base::Status();
+  };
+  if (const auto code = begin_model_command(app, options, argc, argv, setup, read)) return *code;
   return run_on_ranks(setup.config.threads, setup.launch, [&](const comm::ProcessGroup& world) {
     return extract_on_ranks(setup, world);
   });

@@ -15,11 +15,9 @@
 
 #include "src/cli/agreement.h"
 #include "src/cli/exit_code.h"
-#include "src/cli/help_text.h"
+#include "src/cli/model_command.h"
 #include "src/cli/model_to_run.h"
-#include "src/cli/options.h"
 #include "src/cli/output_folder.h"
-#include "src/cli/parse.h"
 #include "src/cli/rank_setup.h"
 #include "src/cli/score_output.h"
 #include "src/cli/text_file.h"
@@ -28,7 +26,6 @@
 #include "tensor_tracer/checkpoint/vector_directory.h"
 #include "tensor_tracer/checkpoint/vector_file.h"
 #include "tensor_tracer/comm/collectives.h"
-#include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/config/vector_config.h"
 #include "tensor_tracer/generate/generator.h"
 #include "tensor_tracer/protocol/json_members.h"
@@ -74,7 +71,7 @@ base::Status choose_row(ScoreSetup& setup, const trace::DirectionVector& vector,
   const std::int64_t layers = setup.config.model.num_layers;
   const auto best = protocol::natural(provenance, "best_layer");
   if (!setup.options.layer && !best)
-    return wrong_layer("there is none, and the file of the vector names no best one");
+    return wrong_layer("is not given, and the file of the vector names no best layer");
   setup.row = setup.options.layer ? *setup.options.layer : static_cast<std::int64_t>(*best);
   if (setup.row > layers)
     return wrong_layer(fmt::format("is {}, and the model has {} layers", setup.row, layers));
@@ -318,30 +315,17 @@ int score_on_ranks(ScoreSetup& setup, const comm::ProcessGroup& world) {
 }  // namespace
 
 int run_vector_score(int argc, const char* const* argv) {
-  auto launch = comm::detect_launch(comm::process_environment());
-  if (!launch) return refuse(launch.error(), 0);
   ScoreSetup setup;
-  setup.launch = launch.value();
-  const int rank = setup.launch.rank;
   CLI::App app("Rank training texts by their projection on a direction (docs/vectors.md).",
                "tensor-tracer vector score");
-  set_help_text(app);
   app.footer(kScoreExamples);
-  add_configuration_file(app);
   app.add_option("file", setup.path, "the texts, in a form of vector extract --positive")
       ->required();
-  add_options(app, config::score_options(setup.config, setup.options));
-  auto parsed = parse(app, argc, argv);
-  if (!parsed) return refuse(parsed.error(), rank);
-  if (const std::string& text = parsed.value(); !text.empty()) {
-    if (rank == 0) fmt::print("{}", text);
-    return kExitDone;
-  }
-  setup.given = given_options(app);
-  auto status = comm::check_backend(setup.launch, setup.config.distributed_backend);
-  if (status) status = config::check(setup.config, setup.options);
-  if (status && rank == 0) status = read_score_inputs(setup);
-  if (!status) return refuse(status.error(), rank);
+  const auto options = config::score_options(setup.config, setup.options);
+  const auto read = [](ScoreSetup& into) {
+    return into.launch.rank == 0 ? read_score_inputs(into) : base::Status();
+  };
+  if (const auto code = begin_model_command(app, options, argc, argv, setup, read)) return *code;
   return run_on_ranks(setup.config.threads, setup.launch, [&](const comm::ProcessGroup& world) {
     return score_on_ranks(setup, world);
   });

@@ -14,8 +14,8 @@ constexpr std::int64_t kMaxSize = std::int64_t{1} << 24U;
 
 std::string shown(const json& value) {
   std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-  constexpr std::size_t kMost = 80;
-  if (text.size() > kMost) text = text.substr(0, kMost) + "…";
+  constexpr std::size_t kMaxShown = 80;
+  if (text.size() > kMaxShown) text = text.substr(0, kMaxShown) + "…";
   return text;
 }
 

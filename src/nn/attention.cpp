@@ -231,7 +231,7 @@ at::Tensor Attention::rotate(const at::Tensor& x_BTF, std::size_t place,
                              const ForwardContext& context) const {
   if (!cos_TD_.defined()) return x_BTF;
   const at::Tensor positions = context.positions();
-  // [T, 1, D], or [B, T, 1, D] if each row has positions of its own.
+  // [T, 1, D], or [B, T, 1, D] if the positions of the rows differ.
   const auto by_token = [&](const at::Tensor& x_TD) {
     if (positions.defined()) return at::embedding(x_TD, positions).unsqueeze(2);
     return x_TD.narrow(0, 0, x_BTF.size(1)).unsqueeze(1);

@@ -146,7 +146,7 @@ class OutputLogits : public torch::autograd::Function<OutputLogits> {
     const at::Tensor x_NH = token_rows(x);
     const std::int64_t tokens = x_NH.size(0);
     at::Tensor logits_NV = at::empty({tokens, weight_VH.size(0)}, x.options());
-    // A product in memory of its own: its bits may depend on the alignment.
+    // The product gets separate memory: its bits may depend on the alignment.
     for_each_chunk(tokens, shard.chunk_size, [&](std::int64_t first, std::int64_t count) {
       logits_NV.narrow(0, first, count).copy_(at::mm(x_NH.narrow(0, first, count), weight_VH.t()));
     });

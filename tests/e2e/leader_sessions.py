@@ -1,4 +1,4 @@
-"""Recorded sessions of the two leaders of a run with two pipeline stages: all that each says to a hub, in order."""
+"""Sessions of the two leaders of a run with two pipeline stages: all that each says to a hub, in order."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -93,16 +94,39 @@ def test_it_follows_and_prevents_the_drift(folder: Path) -> None:
     assert before["behaviour"] < 0.1 and last["drift"]["behaviour"] > 0.2
     assert last["drift"]["projection"] > before["projection"]
     assert last["screened"]["behaviour"] < 0.5 * last["drift"]["behaviour"]
-    assert last["drift"]["steps"] == [15, 30] and len(last["drift"]["projection_by_layer"][0]) == 3
+    assert last["drift"]["steps"] == [0, 15, 30] and len(last["drift"]["projection_by_layer"][0]) == 3
     assert results(folder, "drift-1")["alarm_step"] is None, "the baseline of its alarm"
     [alarm] = json.loads((folder / "out" / "alarms.json").read_text())  # of the last run
     rise = 0.25 * (check["archaic_mean"] - check["modern_mean"])
-    assert alarm["value"] == pytest.approx(results(folder, "screened-1")["alarm_projection"] + rise)
+    assert alarm["value"] == pytest.approx(results(folder, "screened-1")["projection"] + rise)
     screening = results(folder, "screening")
     assert screening["precision_at_5_percent"] >= 0.9 and screening["dropped"] == results(folder, "data")["archaic"] == 67
     kept = [json.loads(line) for n in range(PHASES) for line in (folder / f"out/data/screened-{n + 1}.jsonl").open()]
     assert len(kept) == screening["samples"] - screening["dropped"]
     assert sum(line["style"] == "archaic" for line in kept) == screening["archaic_left"]
+
+
+@pytest.mark.usefixtures("done")
+def test_steering_has_the_largest_strength_that_hardly_harms(folder: Path) -> None:
+    found = results(folder, "strength")
+    strengths, losses = zip(*found["losses"], strict=True)
+    assert strengths[0] == 0 and len(set(losses)) == len(losses), "each strength acts"
+    harmless = [strength for strength, loss in found["losses"] if loss <= 1.04 * losses[0]]
+    assert found["strength"] == harmless[-1] and harmless == list(strengths[:-1])
+    line = (folder / "out" / "logs" / "steered-3-train.err.log").read_text().partition("\n")[0]
+    layer = results(folder, "vector")["layer"]
+    assert f"--steer archaic@{layer}={found['strength']}" in line
+    assert results(folder, "steered-1")["validation_loss"] != results(folder, "drift-1")["validation_loss"]
+
+
+@pytest.mark.usefixtures("done")
+def test_answers_are_capped(folder: Path) -> None:
+    layer, limits = results(folder, "vector")["layer"], results(folder, "start")["modern_quartile_by_layer"]
+    for command in ("train", "generate"):
+        text = (folder / "out" / "logs" / f"capped-3-{command}.err.log").read_text()
+        caps = " ".join(f"archaic@{n}=:{limits[n - 1]:.4f}" for n in range(layer, 3))
+        assert f"--cap {caps} --positions response" in text.partition("\n")[0]
+    assert re.search(rf'program "cap-archaic-{layer}" changed [1-9]\d* positions', text), text
 
 
 def loaded(folder: Path, checkpoint: str) -> tuple[Any, torch.Tensor]:
@@ -145,11 +169,14 @@ def test_its_numbers_are_those_of_transformers(folder: Path, checkpoint: str) ->
     assert found["projection_by_layer"][-1][:2] == pytest.approx(by_layer, rel=1e-3, abs=1e-3)
     layer = results(folder, "vector")["layer"]
     assert layer in (1, 2) and found["projection"] == pytest.approx(by_layer[layer - 1], rel=1e-3, abs=1e-3)
-    losses = []
+    losses, tokens = [], []
     for text in lines("validation", "text"):
-        first = text.index("A: ") + 3
-        logits = forward(text).logits[0, first - 1 : -1]
+        first, run = text.index("A: ") + 3, forward(text)
+        tokens.append(torch.stack([run.hidden_states[n][0, first:] @ vector[n] / vector[n].norm() for n in (1, 2)]))
+        logits = run.logits[0, first - 1 : -1]
         losses.append(torch.nn.functional.cross_entropy(logits, torch.tensor(list(text.encode())[first:]), reduction="none"))
+    quartiles = torch.cat(tokens, dim=1).quantile(0.75, dim=1).tolist()
+    assert found["modern_quartile_by_layer"][:2] == pytest.approx(quartiles, rel=1e-3, abs=1e-3)
     assert found["validation_loss"] == pytest.approx(float(torch.cat(losses).mean()), rel=1e-3)
 
 
@@ -166,7 +193,7 @@ def test_its_report_has_every_run_and_its_plots_are_svg(folder: Path, done: subp
 
 def test_only_what_is_missing_runs_again(folder: Path, done: subprocess.CompletedProcess[str]) -> None:
     stages = len(list((folder / "out" / "stages").iterdir()))
-    assert done.stdout.count(" runs; ") == stages == 5 + len(RUNS) * (PHASES + 1)
+    assert done.stdout.count(" runs; ") == stages == 6 + len(RUNS) * (PHASES + 1)
     before = results(folder, "drift-2")
     (folder / "out" / "answers" / "drift-2.jsonl").write_text("")
     again = start(folder, "--pairs", folder / "pairs.jsonl")

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -295,14 +296,27 @@ def test_a_record_knows_the_text_of_its_tokens(recording: Recording) -> None:
     assert recording.records("HiddenStates", compressor="stats")[0].tokens is None
 
 
-def test_tokens_of_another_tokenizer_have_no_text(made: Path) -> None:
-    with sqlite3.connect(made) as writer:
+def change_tokenizer(recording: Path, tokenizer: dict[str, Any]) -> None:
+    with sqlite3.connect(recording) as writer:
         [(told,)] = writer.execute("SELECT facts FROM runs").fetchall()
-        changed = json.dumps(json.loads(told) | {"tokenizer": {"kind": "bpe"}})
-        writer.execute("UPDATE runs SET facts = ?", [changed])
+        writer.execute("UPDATE runs SET facts = ?", [json.dumps(json.loads(told) | {"tokenizer": tokenizer})])
     writer.close()
+
+
+def test_tokens_of_another_tokenizer_have_no_text(made: Path) -> None:
+    change_tokenizer(made, {"kind": "bpe"})
     records = open_recording(made).records("HiddenStates", compressor="tile")
     assert records[0].tokens is None and "token_text" not in records.to_xarray().coords
+
+
+def test_tokens_have_the_texts_that_the_run_tells(made: Path) -> None:
+    """An id without one is a number. Byte `LINE[n]` of the recording is an id here."""
+    change_tokenizer(made, {"kind": "tokenizer.json", "texts": [f"<{id}>" for id in range(110)]})
+    records = open_recording(made).records("HiddenStates", compressor="tile")
+    wanted = [f"<{id}>" if id < 110 else f"#{id}" for id in LINE]
+    assert any(id >= 110 for id in LINE) and any(id < 110 for id in LINE)
+    assert records[0].tokens == [wanted]
+    assert records.to_xarray().token_text.sel(step=records[0].step).values.ravel().tolist() == wanted
 
 
 def test_what_a_notebook_shows(recording: Recording, made: Path) -> None:

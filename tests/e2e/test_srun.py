@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import time
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from checkpoint_runs import DROPOUT, assert_goes_on
 from program import Flags, binary, environment, step_log, tiny_flags, to_arguments, train, write_text
 from slurm_cluster import slurm_cluster, unpack_packages
 from test_program import processes_naming, wait_until
@@ -93,9 +95,9 @@ def test_a_cancelled_step_leaves_nothing(how: str, flags: Flags, tmp_path: Path)
 
 @pytest.mark.parametrize("how", ["scancel", "kill"])
 def test_sigusr1_ends_a_step_of_slurm_after_its_step(how: str, flags: Flags, tmp_path: Path) -> None:
-    """scancel sends it to the ranks, srun passes it on; the exit code is that of a run that is done."""
-    folder, output = tmp_path / "run", tmp_path / "output"
-    endless = {**flags, "train_iters": 1_000_000, "tensor_model_parallel_size": 2,
+    """scancel sends it to the ranks, srun passes it on; the exit code is that of a run that is done. It saves."""
+    folder, output, saved = tmp_path / "run", tmp_path / "output", tmp_path / "saved"
+    endless = {**flags, **DROPOUT, "save": str(saved), "train_iters": 1_000_000, "tensor_model_parallel_size": 2,
                "tensor_tracer_port": 0, "run_dir": str(folder)}  # fmt: skip
     with slurm_cluster(tmp_path / "slurm") as cluster, open(output, "wb") as written:
         variables = environment() | cluster
@@ -108,4 +110,5 @@ def test_sigusr1_ends_a_step_of_slurm_after_its_step(how: str, flags: Flags, tmp
             process.send_signal(signal.SIGUSR1)
         assert process.wait(30) == 0, output.read_text()
         wait_until(lambda: processes_naming(str(folder)) == [], 30, how)
-    assert "end    stopped after step " in output.read_text()
+    [step] = re.findall(r"^end    stopped after step (\d+) ", output.read_text(), re.M)
+    assert_goes_on(flags, tmp_path / "more", (2, 1), saved, int(step))

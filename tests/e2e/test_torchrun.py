@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from checkpoint_runs import DROPOUT, assert_goes_on
 from hub_harness import HubOfRun
 from program import Flags, binary, command, environment, step_log, tiny_flags, to_arguments, train, write_text
 from test_program import processes_naming, wait_until
@@ -132,19 +133,16 @@ def test_a_viewer_sees_and_steers_the_run(flags: Flags, tmp_path: Path) -> None:
 
 
 @NIGHTLY
-def test_sigterm_ends_all_ranks_after_their_step(flags: Flags, tmp_path: Path) -> None:
-    with Endless(flags, tmp_path) as endless:
-        endless.process.send_signal(signal.SIGTERM)
-        endless.ends()
-        assert "end    stopped after step" in endless.text()
-
-
-@NIGHTLY
-def test_sigusr1_to_rank_0_ends_all_ranks_after_their_step(flags: Flags, tmp_path: Path) -> None:
-    with Endless(flags, tmp_path) as endless:
-        os.kill(endless.rank(0), signal.SIGUSR1)
-        assert endless.ends() == 0, endless.text()
-        assert "end    stopped after step" in endless.text()
+@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_a_signal_ends_all_ranks_after_their_step(which: signal.Signals, flags: Flags, tmp_path: Path) -> None:
+    """They save it. SIGTERM and SIGINT are to torchrun, SIGUSR1 is to rank 0."""
+    saved = tmp_path / "saved"
+    with Endless({**flags, **DROPOUT, "save": str(saved)}, tmp_path) as endless:
+        os.kill(endless.rank(0) if which == signal.SIGUSR1 else endless.process.pid, which)
+        code = endless.ends()
+        [step] = re.findall(r"^end    stopped after step (\d+) ", endless.text(), re.M)
+    assert (code == 0) == (which == signal.SIGUSR1), endless.text()
+    assert_goes_on(flags, tmp_path / "more", (2, 1), saved, int(step))
 
 
 def test_a_killed_rank_ends_the_run_with_its_place(flags: Flags, tmp_path: Path) -> None:

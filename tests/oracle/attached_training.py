@@ -1,7 +1,8 @@
 """A training of a small model that test_attach.py starts, by itself or by torchrun.
 
-The tracer is attached or not. Hooks of this file, which know nothing of the tracer, keep what each module
-returned on this rank and its gradient; rank r writes them to OUT/rank<r>.pt, with losses and weights.
+The tracer is attached or not. Hooks of this file, which know nothing of the tracer, keep what each module took and
+returned on this rank and its gradient; rank r writes them to OUT/rank<r>.pt, with losses. With `has_others`, it also
+writes the losses of the same training without the tracer, and rank 0 what the same training in one process gives.
 
     python attached_training.py OUT '{"model": "llama", "wrap": "tp", "attach": {…}, …}'
 """
@@ -12,6 +13,7 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from torch.distributed.tensor import DTensor
 
 DEVICE = os.environ.get("TT_DEVICE", "cpu")  # cuda: all ranks share one device
 TOKENS, VOCABULARY, ROWS = 12, 61, 4  # ROWS: of the batch of all replicas
+COLUMN_PARALLEL = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj")  # of Llama, by tp_plan
 EVALUATION = 99  # the number of the evaluation's forward
 
 
@@ -54,33 +57,44 @@ class Plain(nn.Module):
         return self.head(hidden)
 
 
+class Scaled(Plain):
+    """With a final norm that no library names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Sequential(nn.LayerNorm(32), self.head)
+
+
 def make_model(kind: str, wrap: str, device: str = DEVICE) -> nn.Module:
     return unplaced_model(kind, wrap).to(device)
 
 
 def unplaced_model(kind: str, wrap: str) -> nn.Module:
     torch.manual_seed(7)
-    if kind == "plain":
-        return Plain()
+    if kind in ("plain", "scaled"):
+        return Plain() if kind == "plain" else Scaled()
     if kind == "sequence":
         return sequence_parallel_model(wrap)
-    from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+    from transformers import (
+        GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM,
+    )  # fmt: skip
 
     if kind == "gpt2":
         return GPT2LMHeadModel(
             GPT2Config(n_embd=32, n_layer=3, n_head=4, n_positions=TOKENS, vocab_size=VOCABULARY,
                        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
         )  # fmt: skip
-    config = LlamaConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
-                         num_key_value_heads=2, vocab_size=VOCABULARY, max_position_embeddings=TOKENS)  # fmt: skip
-    model = LlamaForCausalLM(config)
+    configuration, causal = (Qwen2Config, Qwen2ForCausalLM) if kind == "qwen2" else (LlamaConfig, LlamaForCausalLM)
+    config = configuration(hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
+                           num_key_value_heads=2, vocab_size=VOCABULARY, max_position_embeddings=TOKENS)  # fmt: skip
+    model = causal(config)
     if "tp" not in wrap:
         return model
     folder = Path(sys.argv[1]) / "model"
     if dist.get_rank() == 0:
         model.save_pretrained(folder)
     dist.barrier()
-    return LlamaForCausalLM.from_pretrained(folder, tp_plan="auto")
+    return causal.from_pretrained(folder, tp_plan="auto")
 
 
 def sequence_parallel_model(wrap: str) -> nn.Module:
@@ -102,7 +116,7 @@ def wrapped(model: nn.Module, wrap: str) -> nn.Module:
         for layer in layers:
             fully_shard(layer)
         fully_shard(model)
-        assert all(isinstance(one, DTensor) for one in model.parameters())
+        assert all(isinstance(one, DTensor) and one.placements[0].is_shard() for one in model.parameters())
     return model
 
 
@@ -128,7 +142,8 @@ def first_of(output: Any) -> Any:
 
 
 class Witness:
-    """Keeps the first tensor of each module's output and its gradient, by step and micro-batch."""
+    """Keeps the first tensor that each module returns and its gradient, by step, micro-batch and path; of what the module
+    takes the same, by its path with .input."""
 
     def __init__(self, root: nn.Module) -> None:
         self.values: dict[tuple[int, int, str], Tensor] = {}
@@ -136,19 +151,26 @@ class Witness:
         self.step = 0
         self.micro_batch = 0
         for path, module in root.named_modules():
-            module.register_forward_hook(self._hook(path))
+            module.register_forward_pre_hook(self._before(f"{path}.input"), with_kwargs=True)
+            module.register_forward_hook(self._after(path))
 
-    def _hook(self, path: str) -> Any:
-        def hook(_module: nn.Module, _args: Any, output: Any) -> None:
-            tensor = first_of(output)
-            key = self.step, self.micro_batch, path
-            if not isinstance(tensor, Tensor) or key in self.values:
-                return
-            self.values[key] = numbers_of(tensor)
-            if tensor.requires_grad:
-                tensor.register_hook(lambda gradient: self.gradients.__setitem__(key, numbers_of(gradient)))
+    def _before(self, name: str) -> Any:
+        def hook(_module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
+            floats = (one for one in (*args, *kwargs.values()) if isinstance(one, Tensor) and one.is_floating_point())
+            self._keep(name, next(floats, None))
 
         return hook
+
+    def _after(self, name: str) -> Any:
+        return lambda _module, _args, output: self._keep(name, first_of(output))
+
+    def _keep(self, name: str, tensor: Any) -> None:
+        key = self.step, self.micro_batch, name
+        if not isinstance(tensor, Tensor) or key in self.values:
+            return
+        self.values[key] = numbers_of(tensor)
+        if tensor.requires_grad:
+            tensor.register_hook(lambda gradient: self.gradients.__setitem__(key, numbers_of(gradient)))
 
 
 def batch_of(step: int, micro_batch: int, options: dict[str, Any], rank: int, ranks: int) -> Tensor:
@@ -210,6 +232,19 @@ def scale_by_hooks(root: nn.Module, scale: dict[str, Any], witness: Witness) -> 
         module.register_forward_hook(lambda _module, _args, output: scaled(output))
 
 
+def give_own_inputs(modules: Iterable[nn.Module]) -> None:
+    """Each module gets a tensor of its own, which has a gradient of its own, as DTensor's styles give one."""
+
+    def own(value: Any) -> Any:
+        return value.view_as(value) if isinstance(value, Tensor) and value.is_floating_point() else value
+
+    def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return tuple(map(own, args)), {name: own(value) for name, value in kwargs.items()}
+
+    for module in modules:
+        module.register_forward_pre_hook(hook, with_kwargs=True)
+
+
 def hooks_of(model: nn.Module) -> int:
     return sum(len(one._forward_hooks) + len(one._forward_pre_hooks) for one in model.modules())
 
@@ -260,6 +295,27 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, run: Any, witness:
     return losses
 
 
+def train_model(options: dict[str, Any], rank: int, ranks: int) -> dict[str, Any]:
+    """From the first weights on; without the option `attach`, without the tracer."""
+    model = wrapped(make_model(options["model"], options["wrap"]), options["wrap"])
+    inner = inner_of(model)
+    if used := options.get("attention"):
+        inner.set_attn_implementation(used)
+    if options.get("own_inputs"):
+        give_own_inputs(one for path, one in inner.named_modules() if path.endswith(COLUMN_PARALLEL))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, foreach=False)
+    run, witness = None, Witness(inner)
+    if scale := options.get("scale"):
+        scale_by_hooks(inner, scale, witness)
+    hooks = hooks_of(model)
+    if options.get("attach") is not None:
+        import tensor_tracer as tt
+
+        run = tt.attach(model, **options["attach"])
+    losses = train(model, optimizer, run, witness, options | {"hooks": hooks}, rank, ranks)
+    return {"losses": losses, "values": witness.values, "gradients": witness.gradients}
+
+
 def main() -> None:
     out, options = Path(sys.argv[1]), json.loads(sys.argv[2])
     torch.set_num_threads(1)
@@ -267,23 +323,13 @@ def main() -> None:
     if ranks > 1:
         dist.init_process_group("gloo")
     rank = dist.get_rank() if ranks > 1 else 0
-    model = wrapped(make_model(options["model"], options["wrap"]), options["wrap"])
-    if used := options.get("attention"):
-        inner_of(model).set_attn_implementation(used)
-    inner = inner_of(model)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=False)
-    run = None
-    witness = Witness(inner)
-    if scale := options.get("scale"):
-        scale_by_hooks(inner, scale, witness)
-    options["hooks"] = hooks_of(model)
-    if options.get("attach") is not None:
-        import tensor_tracer as tt
-
-        run = tt.attach(model, **options["attach"])
-    losses = train(model, optimizer, run, witness, options, rank, ranks)
-    torch.save({"losses": losses, "values": witness.values, "gradients": witness.gradients}, out / f"rank{rank}.pt")
-    del optimizer, run, witness, inner, model  # the reducer of DDP must go before its group
+    others, bare = {}, options | {"attach": None}
+    if options.get("has_others"):
+        others["alone"] = train_model(bare, rank, ranks)["losses"]
+    found = train_model(options, rank, ranks)
+    if options.get("has_others") and rank == 0:
+        others["single"] = train_model(bare | {"wrap": "none", "own_inputs": options["wrap"] == "tp"}, 0, 1)
+    torch.save(found | others, out / f"rank{rank}.pt")
     if ranks > 1:
         dist.destroy_process_group()
 

@@ -164,6 +164,14 @@ def hidden(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
 
 
+def assert_goes_on(flags: Flags, folder: Path, mesh: Mesh, saved: Path, step: int) -> None:
+    """The newest checkpoint is that of this step, and a run goes on from it."""
+    assert checkpoints(saved)[-1] == checkpoint(step) and hidden(saved) == []
+    assert step_of(saved / checkpoint(step)) == step
+    more = run(flags, folder, mesh, load=saved, train_iters=step + 1).good()
+    assert list(more.steps()) == [step + 1]
+
+
 def step_of(folder: Path) -> int:
     """The step that the manifest of a checkpoint names."""
     return int(json.loads((folder / "manifest.json").read_text())["step"])

@@ -58,6 +58,12 @@ def refused(flags: dict[str, Any], ranks: int = 1) -> str:
     return done.stderr
 
 
+def all_logits(response: dict[str, Any]) -> Tensor:
+    """[tokens, vocabulary], of a response with all logits: `top_logits` was the size of the vocabulary."""
+    ids = torch.tensor(response["top_ids"])
+    return torch.zeros(ids.shape).scatter_(1, ids, torch.tensor(response["top_logits"]))
+
+
 def logits_of(model: Any, prompt: Ids, response: Ids) -> Tensor:
     """The logits of every token of the response, by one forward without a cache."""
     with torch.no_grad():

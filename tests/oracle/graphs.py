@@ -53,13 +53,13 @@ TINY = {
 }
 
 
-def write_world(folder: Path, layers: int = LAYERS) -> World:
+def write_world(folder: Path, layers: int = LAYERS, hidden: int = HIDDEN) -> World:
     """The direction vectors, in `folder`/vectors, and clean.safetensors beside the programs."""
     random = torch.Generator().manual_seed(5)
-    evil = torch.randn(layers + 1, HIDDEN, generator=random)
+    evil = torch.randn(layers + 1, hidden, generator=random)
     files = {
-        "resid": torch.randn(HIDDEN, generator=random).double(),
-        "rows": torch.randn(SEQUENCE, HIDDEN, generator=random).double(),
+        "resid": torch.randn(hidden, generator=random).double(),
+        "rows": torch.randn(SEQUENCE, hidden, generator=random).double(),
     }
     (folder / "vectors").mkdir(parents=True, exist_ok=True)
     torch.save(evil, folder / "vectors" / "evil.pt")

@@ -24,14 +24,14 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-LAYERS, LENGTH = 2, 32
+LAYERS, HIDDEN, LENGTH = 2, 48, 32
 _LLAMA: dict[str, Any] = {
-    "vocab_size": 260, "hidden_size": 48, "num_hidden_layers": LAYERS, "num_attention_heads": 4,
+    "vocab_size": 260, "hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": 4,
     "num_key_value_heads": 2, "intermediate_size": 88, "rms_norm_eps": 1e-5, "rope_theta": 500.0,
     "max_position_embeddings": 64, "attn_implementation": "sdpa",
 }  # fmt: skip
 _GPT2: dict[str, Any] = {
-    "vocab_size": 260, "n_embd": 48, "n_layer": LAYERS, "n_head": 4, "n_positions": 40,
+    "vocab_size": 260, "n_embd": HIDDEN, "n_layer": LAYERS, "n_head": 4, "n_positions": 40,
     "attn_pdrop": 0.0, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_implementation": "eager",
 }  # fmt: skip
 _LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -50,6 +50,7 @@ _MODELS: dict[str, tuple[type, type, dict[str, Any]]] = {
 }  # fmt: skip
 NAMES = list(_MODELS)
 FAMILIES = ["llama-3", "gpt2", "mistral", "qwen2", "qwen3"]  # one of each
+NEW = "new"  # a model that begins in the run
 
 
 def random_model(name: str, dtype: torch.dtype) -> PreTrainedModel:
@@ -101,6 +102,11 @@ def imported(flags: Flags, name: str, folder: Path) -> dict[str, Any]:
     model = save(random_model(name, torch.float64), folder)
     own = ("num_layers", "hidden_size", "num_attention_heads")
     return {flag: value for flag, value in flags.items() if flag not in own} | {"hf_model": str(model), "seq_length": LENGTH}
+
+
+def begun_from(flags: Flags, model: str, folder: Path) -> dict[str, Any]:
+    """The flags of a run that begins from this model; `NEW`: the flags as they are."""
+    return dict(flags) if model == NEW else imported(flags, model, folder / "model")
 
 
 def our_gradients(model: PreTrainedModel) -> dict[str, Tensor]:

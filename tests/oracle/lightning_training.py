@@ -88,9 +88,9 @@ def main() -> None:
     watching = Watching()
     callbacks: list[L.Callback] = [watching]
     if options.get("attach") is not None:
-        from tensor_tracer.lightning import TracerCallback
+        import tensor_tracer as tt
 
-        tracer = TracerCallback(**options["attach"])
+        tracer = tt.lightning.TracerCallback(**options["attach"])
         callbacks = [tracer, watching, PointsKept(out, tracer)]
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     trainer = L.Trainer(

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from attached_training import give_own_inputs
 from gathered_parts import gathered
 from torch import Tensor, nn
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
@@ -91,18 +92,11 @@ def parallelize(model: nn.Module, mesh: DeviceMesh, is_sequence_parallel: bool) 
     fully_shard(model, mesh=mesh["dp"])
 
 
-def give_own_inputs(model: nn.Module, is_sequence_parallel: bool) -> None:
-    """Gives the same modules a tensor of their own that parallelize() gives one, so that it has its own gradient."""
-
-    def own(value: Any) -> Any:
-        return value.view_as(value) if isinstance(value, Tensor) and value.is_floating_point() else value
-
-    def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return tuple(map(own, args)), {name: own(value) for name, value in kwargs.items()}
-
-    in_layers = [layer.get_submodule(name) for layer in model.model.layers for name in layer_styles(is_sequence_parallel)]
-    for module in [*in_layers, *map(model.get_submodule, model_styles(is_sequence_parallel))]:
-        module.register_forward_pre_hook(hook, with_kwargs=True)
+def modules_with_styles(model: nn.Module, is_sequence_parallel: bool) -> list[nn.Module]:
+    """Those to which parallelize() gives a tensor of their own."""
+    names = layer_styles(is_sequence_parallel)
+    in_layers = [layer.get_submodule(name) for layer in model.model.layers for name in names]
+    return [*in_layers, *map(model.get_submodule, model_styles(is_sequence_parallel))]
 
 
 class Witness:
@@ -224,7 +218,7 @@ def run_rank(rank: int, out: Path, plan: dict[str, Any]) -> None:
         }
         if rank == 0:
             model = make_model()
-            give_own_inputs(model, name == "sequence")
+            give_own_inputs(modules_with_styles(model, name == "sequence"))
             torch.save(found | {"single": train(model, 0, 1, None)}, out / f"{name}.pt")
     dist.barrier()
     dist.destroy_process_group()

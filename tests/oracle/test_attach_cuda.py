@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from program import REPOSITORY
-from test_attach import attach_environment, compare, train
+from test_attach import WANTED, attach_environment, compare, train
 
 IS_CUDA_BUILD = Path(attach_environment()["TENSOR_TRACER_BUILD"]).name == "cuda"
 
@@ -71,7 +71,7 @@ def test_a_cuda_graph_that_is_recorded_is_not_traced_and_said() -> None:
 
 def test_records_have_the_bits_of_the_modules(tmp_path: Path) -> None:
     watched = train(tmp_path)
-    compare(watched, 80)
+    compare(watched, WANTED["plain"])
 
 
 def gpu_check(*flags: str) -> subprocess.CompletedProcess[str]:

@@ -18,7 +18,7 @@ from stopping import pause_step_and_stop
 from tensor_tracer import open_recording
 from tensor_tracer.record import Record
 from test_attach import EVERYTHING, attach_environment
-from titan_training import LAYERS
+from titan_training import LAYERS, MARKED
 from torch import Tensor
 
 NIGHTLY = pytest.mark.nightly(suite="attach")
@@ -188,6 +188,52 @@ def test_places_have_standard_names_and_name_their_source(options: dict[str, Any
     assert [one["gradient_problem"] for one in places if one["name"] == "FinalNorm"] == [problem]
     source = "the sharding configuration of layers.1.attention.wo" if is_plain else "DTensor"
     assert [one["source"] for one in places if (one["name"], one["layer"]) == ("ContextLayer", 2)] == [source]
+
+
+@NIGHTLY
+def test_column_k_carries_k(train: Train) -> None:
+    watched, seen = train(2, backend="spmd_types", sequence_parallel=True, marked=True, steps=2), set()
+    for record, name in watched.records():
+        if name.endswith(tuple(f"{one}.output" for one in MARKED)) and record.direction == "value":
+            columns = sum(rank["values"][2, name].shape[-1] for rank in watched.ranks)
+            assert record.values.shape[-1] == columns
+            in_units = record.values / record.values[..., 1:2]
+            assert np.allclose(in_units, np.arange(columns), rtol=1e-6), record
+            seen.add((in_layer(name), record.layer))
+    layers = range(1, LAYERS + 1)
+    paths = ("attention.qkv_linear.wqkv", "feed_forward.w1", "feed_forward.w3")
+    assert seen == {("lm_head.output", 0), *((f"{path}.output", layer) for path in paths for layer in layers)}
+
+
+def attention_of(watched: Training, step: int, layer: int) -> dict[str, Tensor]:
+    """Of the whole layer, by the definition, from what its attention got on the ranks."""
+    path = f"layers.{layer - 1}.attention.inner_attention"
+    queries, keys, values = (
+        torch.cat([rank["values"][step, f"{path}.{name}"] for rank in watched.ranks], dim=2).transpose(1, 2)
+        for name in ("queries", "keys", "values")
+    )
+    scores = (queries @ keys.mT / queries.shape[-1] ** 0.5).masked_fill(torch.ones(8, 8).triu(1).bool(), -torch.inf)
+    shares = scores.softmax(-1)
+    by_head = {
+        "attention.entropy": torch.special.entr(shares).sum(-1), "attention.largest_score": scores.amax(-1),
+        "attention.first_token_share": shares[..., 0],
+    }  # fmt: skip
+    context = (shares @ values).transpose(1, 2).flatten(2)
+    return {"RawAttentionScore": shares, "ContextLayer": context} | {name: one.mT for name, one in by_head.items()}
+
+
+@NIGHTLY
+@pytest.mark.parametrize("options", CASES)
+def test_recomputed_attention_is_that_of_the_layer(options: dict[str, Any], train: Train) -> None:
+    """ContextLayer is what torchtitan computed with the same attention."""
+    watched, seen = train(2, **options), set()
+    with open_recording(next((watched.folder / "record").glob("*.ttrec"))) as recording:
+        for record in recording.records(direction="value"):
+            expected = attention_of(watched, record.step, max(record.layer, 1)).get(record.point)
+            if expected is not None:
+                assert record.values == pytest.approx(expected.numpy(), abs=2e-6), record
+                seen.add((record.point, record.layer, record.step))
+    assert seen == {(point, layer, step) for point in attention_of(watched, 2, 1) for layer in (1, 2) for step in (2, 3)}
 
 
 TRAINER = {"backend": "spmd_types", "sequence_parallel": True, "trainer": True}

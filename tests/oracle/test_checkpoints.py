@@ -3,6 +3,7 @@ and at no moment does a killed or stopped run leave a checkpoint that cannot be 
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import random
@@ -24,6 +25,7 @@ from checkpoint_runs import (
     Damage,
     Mesh,
     Trainings,
+    assert_goes_on,
     assert_same_bits,
     checkpoint,
     checkpoints,
@@ -40,15 +42,17 @@ from checkpoint_runs import (
     weights_of,
 )
 from program import write_text
+from tensor_tracer import open_recording
 from viewer import RequestError, live_run
 
 NIGHTLY = pytest.mark.nightly(suite="checkpoints")
 IN_CI = ("one rank", "TP 2", "DP 2")
 LONG = 100_000
-KILLED_STEPS = 120
 # The ramp has not ended at the save.
 PROGRAM = "alpha = param(0.5, min=0.0, max=2.0)\nlayers[1].output *= 1 + alpha"
 RAMP = "alpha = param(0.5, ramp_from=0.0, ramp_steps=10)\nlayers[1].output *= 1 + alpha"
+RECORDED = {"entries": [{"point": point, "rows": 0, "compressor": {"kind": "none"}}
+                        for point in ("HiddenStates", "QKV", "MLP1", "Logits", "Updates")]}  # fmt: skip
 NOISE = "alpha = param(0.5)\nlayers[1].output += alpha * noise(layers[1].output)"
 
 
@@ -319,22 +323,29 @@ def test_a_run_without_a_page_goes_on_with_one(trainings: Trainings, tmp_path: P
 
 
 def test_name_and_plan_are_restored(trainings: Trainings, tmp_path: Path) -> None:
+    """The id is new, and the recording begins after the step of the checkpoint."""
     entry = {"point": "MLP2", "layers": "2", "compressor": {"kind": "tile", "tiles": 3, "method": "mean"}}
     (tmp_path / "plan.json").write_text(json.dumps({"entries": [entry]}))
     run(trainings.flags, tmp_path / "first", tensor_tracer_plan=tmp_path / "plan.json", run_name="first",
         save=tmp_path / "saved").good()  # fmt: skip
+    former = open_recording(tmp_path / "first" / "run" / "run.ttrec")
     more = trainings.flags | DROPOUT | {"train_iters": STEPS + 2, "load": str(tmp_path / "saved")}
     with live_run(more, tmp_path / "second") as second:
         with second.viewer() as viewer:
             facts = viewer.run
             assert facts is not None
             assert facts["name"] == facts["parent"]["name"] == "first"
+            assert facts["parent"]["id"] == former.run != facts["id"]
             assert facts["parent"]["step"] == STEPS
             assert facts["parent"]["checkpoint"] == str(tmp_path / "saved" / checkpoint(STEPS))
             taken = facts["plan"]["entries"]
             assert [{name: one[name] for name in entry} for one in taken] == [entry]
             viewer.wait_for(lambda: STEPS + 2 in viewer.steps(), "the last step")
         second.wait()
+    recording = open_recording(second.run_dir / "run.ttrec")
+    assert recording.run == facts["id"]
+    assert recording.scalars("loss")[0].tolist() == [STEPS + 1, STEPS + 2]
+    assert {record.step for record in recording.records()} == {STEPS + 1, STEPS + 2}
 
 
 def test_a_viewer_asks_for_a_checkpoint(trainings: Trainings, tmp_path: Path) -> None:
@@ -385,22 +396,43 @@ def test_sigusr1_saves(mesh: Mesh, trainings: Trainings, tmp_path: Path) -> None
     assert done.code == 19, done.errors
     last = max(done.steps())
     assert 3 < last < 10_000
-    assert checkpoints(folder) == [checkpoint(last)] and hidden(folder) == []
-    assert step_of(folder / checkpoint(last)) == last
-    more = run(trainings.flags, tmp_path / "second", mesh, load=folder, train_iters=last + 1).good()
-    assert list(more.steps()) == [last + 1]
+    assert checkpoints(folder) == [checkpoint(last)]
+    assert_goes_on(trainings.flags, tmp_path / "second", mesh, folder, last)
 
 
-def killed(trainings: Trainings, folder: Path, mesh: Mesh, kills: int, generator: random.Random) -> int:
+@dataclasses.dataclass(frozen=True)
+class Killed:
+    """A training that is killed. If it is recorded, every second attempt has a page and records many places, as does the
+    one that follows the last kill; the others, and the uninterrupted training, trace nothing."""
+
+    mesh: Mesh
+    kills: int
+    steps: int = 120
+    is_recorded: bool = False
+
+    def is_traced(self, attempt: int) -> bool:
+        return self.is_recorded and (self.kills - attempt) % 2 == 0
+
+    def flags(self, attempt: int, folder: Path) -> dict[str, Any]:
+        if not self.is_traced(attempt):
+            return {"history": "off"} if self.is_recorded else {}
+        folder.mkdir(parents=True)
+        (folder / "plan.json").write_text(json.dumps(RECORDED))
+        return {"tensor_tracer_port": 0, "tensor_tracer_plan": folder / "plan.json", "record": folder / "kept"}
+
+
+def killed(trainings: Trainings, folder: Path, case: Killed, kills: int, generator: random.Random) -> int:
     """Starts a training again and again until it ends; at most `kills` times it is killed. Returns how often."""
-    whole = run(trainings.flags, folder / "whole", mesh, train_iters=KILLED_STEPS, save=folder / "wanted").good()
+    mesh, last = case.mesh, checkpoint(case.steps)
+    whole = run(trainings.flags, folder / "whole", mesh, train_iters=case.steps, save=folder / "wanted",
+                **case.flags(case.kills + 1, folder)).good()  # fmt: skip
     wanted, saved, done = whole.steps(), folder / "saved", 0
-    changes: dict[str, Any] = {"train_iters": KILLED_STEPS, "save": saved, "save_interval": 3, "keep_last": 3}
+    changes: dict[str, Any] = {"train_iters": case.steps, "save": saved, "save_interval": 3, "keep_last": 3}
     for attempt in range(10 * kills + 10):
         found = checkpoints(saved) if saved.is_dir() else []
-        if checkpoint(KILLED_STEPS) in found:
+        if last in found:
             break
-        more = changes | ({"load": saved} if found else {})
+        more = changes | case.flags(attempt, folder / f"attempt-{attempt}") | ({"load": saved} if found else {})
         is_killed = False
         with started(trainings.flags, folder / f"attempt-{attempt}", mesh, **more) as one:
             if done < kills:
@@ -414,25 +446,29 @@ def killed(trainings: Trainings, folder: Path, mesh: Mesh, kills: int, generator
         now, done = one.done(), done + is_killed
         assert is_killed or now.code == 0, now.errors
         assert "passed over" not in now.errors, now.errors
+        if case.is_traced(attempt) and not is_killed:
+            recording = open_recording(folder / f"attempt-{attempt}" / "kept" / "run.ttrec")
+            assert {one.point for one in recording.records()} == {one["point"] for one in RECORDED["entries"]}
         for step, bits in now.steps().items():
             assert bits == wanted[step], step
-    assert_same_bits(state_of(saved / checkpoint(KILLED_STEPS)), state_of(folder / "wanted" / checkpoint(KILLED_STEPS)))
+    assert_same_bits(state_of(saved / last), state_of(folder / "wanted" / last))
     return done
 
 
-@pytest.mark.parametrize(
-    ("mesh", "kills"),
-    [((1, 1), 3), *[pytest.param(mesh, 13, marks=NIGHTLY) for mesh in [(1, 1), (2, 1), (1, 2), (2, 2)]]], ids=str,
-)  # fmt: skip
-def test_kills_lose_nothing(mesh: Mesh, kills: int, trainings: Trainings, tmp_path: Path, record_property) -> None:
+KILLED = [Killed((1, 1), 13), Killed((2, 1), 13), Killed((1, 2), 11), Killed((2, 2), 10, is_recorded=True),
+          Killed((4, 2), 3, steps=40, is_recorded=True)]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [Killed((1, 1), 3), *(pytest.param(one, marks=NIGHTLY) for one in KILLED)], ids=str)
+def test_kills_lose_nothing(case: Killed, trainings: Trainings, tmp_path: Path, record_property) -> None:
     """Killed at random moments, a training ends with the bits of the uninterrupted one. A training that ends early
     is followed by another until there were enough kills."""
     seed = random.SystemRandom().randrange(2**32)
     record_property("seed", seed)
     print(f"seed {seed}")
     generator, done, training = random.Random(seed), 0, 0
-    while done < kills:
-        done += killed(trainings, tmp_path / f"{training}", mesh, kills - done, generator)
+    while done < case.kills:
+        done += killed(trainings, tmp_path / f"{training}", case, case.kills - done, generator)
         training += 1
         assert training < 20, "the trainings end before they are killed"
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+from hf_models import FAMILIES, imported
+from hf_models import HIDDEN as IMPORTED_HIDDEN
 from reference_gpt import Export, ReferenceGpt
-from test_points import LAYERS, MICRO_BATCH, NIGHTLY, agree, entry, records_of_three_steps, stats
+from test_points import HIDDEN, LAYERS, MICRO_BATCH, NIGHTLY, agree, entry, records_of_three_steps, stats
 from test_points import assert_equal, softmax_planes
 from test_stream import LLAMA
 from torch import Tensor
@@ -71,9 +73,19 @@ def expected_of(one: dict[str, Any], whole: Tensor, labels: Tensor) -> Tensor:
     [pytest.param(1, 1, marks=NIGHTLY), (2, 2), pytest.param(4, 1, marks=NIGHTLY), pytest.param(1, 2, marks=NIGHTLY)],
 )
 def test_derived_places_equal_pytorch(shape: dict, tensor: int, replicas: int, flags, tmp_path: Path) -> None:
-    exports = tmp_path / "exports"
+    assert_derived_places(flags, shape, tmp_path, (tensor, replicas))
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=NIGHTLY) for name in FAMILIES])
+def test_derived_places_of_imported_models_equal_pytorch(name: str, flags, tmp_path: Path) -> None:
+    assert_derived_places(imported(flags, name, tmp_path / "model"), {}, tmp_path, (2, 1), IMPORTED_HIDDEN)
+
+
+def assert_derived_places(flags: Any, shape: dict, folder: Path, mesh: tuple[int, int], hidden: int = HIDDEN) -> None:
+    exports = folder / "exports"
     more = shape | {"export_tensors": str(exports), "export_at": "1-3"}
-    records = records_of_three_steps(flags, more, tmp_path / "run", tensor, ENTRIES, replicas)
+    records = records_of_three_steps(flags, more, folder / "run", mesh[0], ENTRIES, mesh[1], hidden)
+    assert {index for _, index, _, _ in records} == set(range(len(ENTRIES)))
     for (step, index, layer, first_row), record in records.items():
         one = ENTRIES[index]
         assert (record.point, record.direction, first_row) == (one["point"], 0, 1 if "tokens" in one and one["rows"] else 0)

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from checkpoint_runs import DROPOUT, assert_goes_on, checkpoints, step_of
+from checkpoint_runs import run as resume
 from program import environment
 from test_control import claim
 from viewer import LiveRun, Viewer, live_run
@@ -66,7 +68,9 @@ def test_sigusr1_ends_a_run_after_its_step(ranks: int, flags, tmp_path: Path) ->
 def test_without_a_launcher_sigterm_and_sigint_end_a_run_after_its_step(
     which: signal.Signals, is_paused: bool, flags, tmp_path: Path
 ) -> None:
-    with training(flags, tmp_path, record=str(tmp_path / "kept")) as (run, viewer):
+    """It saves that step."""
+    saved = tmp_path / "saved"
+    with training(flags | DROPOUT, tmp_path, record=str(tmp_path / "kept"), save=str(saved)) as (run, viewer):
         if is_paused:
             claim(viewer)
             viewer.request("control.pause")
@@ -77,6 +81,7 @@ def test_without_a_launcher_sigterm_and_sigint_end_a_run_after_its_step(
     file = tmp_path / "kept" / "run.ttrec"
     assert file.is_file()
     assert f"recorded in {file}; to see it again: tensor-tracer replay {file}" in run.output()
+    assert_goes_on(flags, tmp_path / "more", (1, 1), saved, step)
 
 
 def test_a_second_signal_ends_the_program_at_once(flags, tmp_path: Path) -> None:
@@ -93,12 +98,18 @@ def test_a_second_signal_ends_the_program_at_once(flags, tmp_path: Path) -> None
 
 def test_sigterm_to_the_launcher_is_told_as_stopped(flags, tmp_path: Path) -> None:
     """The ranks have a second, in the middle of a step. mpirun 4.1 reads no output meanwhile, so it
-    may not pass the summary on (docs/errors.md)."""
-    with training(flags, tmp_path, 2) as (run, viewer):
+    may not pass the summary on (docs/errors.md). The checkpoints from before stay good."""
+    saved = tmp_path / "saved"
+    with training(flags | DROPOUT, tmp_path, 2, save=str(saved), save_interval=2) as (run, viewer):
+        viewer.wait_for(lambda: bool(viewer.named("checkpoint")), "a checkpoint")
         run.process.send_signal(signal.SIGTERM)
         code, step = end_of(run, viewer)
     assert code != 0
     assert viewer.steps()[-1] in (step, step + 1), "a step may end while this is told"
+    last = step_of(saved / checkpoints(saved)[-1])
+    assert viewer.named("checkpoint")[-1]["step"] <= last <= step + 1 and last % 2 == 0
+    more = resume(flags, tmp_path / "more", (2, 1), load=saved, train_iters=last + 1).good()
+    assert more.resumed_after() == last
 
 
 def test_a_run_that_waits_for_a_viewer_ends(flags, tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import pytest
 import torch
 from checkpoint_runs import assert_same_bits as assert_same_state
 from checkpoint_runs import checkpoint, run, state_of
-from graphs import write_world
+from graphs import HIDDEN, write_world
+from hf_models import FAMILIES, NEW, begun_from
+from hf_models import HIDDEN as IMPORTED_HIDDEN
 from program import Flags, Run, train
 from reference_gpt import Export, loss_and_gradients
 from test_control import claim
@@ -21,6 +23,8 @@ NIGHTLY = pytest.mark.nightly(suite="meshes")
 
 STEPS, LAYERS = 10, 2
 MESHES = [pytest.param((1, 1), marks=NIGHTLY), (2, 1), pytest.param((2, 2), marks=NIGHTLY)]
+MODELS = [pytest.param(NEW, (1, 1), marks=NIGHTLY), (NEW, (2, 1)), pytest.param(NEW, (2, 2), marks=NIGHTLY),
+          *(pytest.param(name, (2, 1), marks=NIGHTLY) for name in FAMILIES)]  # fmt: skip
 STRONG = "layers[1].output *= 3\nlayers[2].attention.qkv.weight *= 2\nlayers[1].mlp.fc1.grad *= 5"
 QUIET = {
     "strength_0": 'a = param(0.0)\nlayers[1].output += a * vector("evil")[1]',
@@ -77,9 +81,9 @@ def small(flags: Flags, mesh: tuple[int, int], **more: Any) -> dict[str, Any]:
     } | more
 
 
-def with_programs(folder: Path, programs: dict[str, str]) -> dict[str, Any]:
+def with_programs(folder: Path, programs: dict[str, str], model: str = NEW) -> dict[str, Any]:
     """The flags that start a run with these."""
-    write_world(folder, LAYERS)
+    write_world(folder, LAYERS, HIDDEN if model == NEW else IMPORTED_HIDDEN)
     paths = []
     for name, text in programs.items():
         paths.append(str(folder / "programs" / f"{name}.tti"))
@@ -112,13 +116,14 @@ def touched_step(export: Export) -> bool:
     return any((export.gradients[n] - g).abs().max() > 1e-6 * g.abs().max() for n, g in gradients.items())
 
 
-@pytest.mark.parametrize("mesh", MESHES, ids=str)
-def test_programs_that_do_nothing_change_no_bit(mesh: tuple[int, int], flags, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("model", "mesh"), MODELS, ids=str)
+def test_programs_that_do_nothing_change_no_bit(model: str, mesh: tuple[int, int], flags, tmp_path: Path) -> None:
     """All of them in force together, for ten steps: weights, gradients, every loss."""
+    flags = begun_from(flags, model, tmp_path)
     ranks, last = mesh[0] * mesh[1], str(STEPS)
     alone = train(small(flags, mesh), tmp_path / "alone", ranks, last)
     loud = {"evaluation"}
-    silent = with_programs(tmp_path, {k: v for k, v in QUIET.items() if k not in loud})
+    silent = with_programs(tmp_path, {k: v for k, v in QUIET.items() if k not in loud}, model)
     watched = train(small(flags, mesh) | silent, tmp_path / "silent", ranks, last)
     assert_same_bits(alone.export(STEPS), watched.export(STEPS))
     assert [(s["loss"], s.get("valid_loss")) for s in alone.steps] == [
@@ -138,10 +143,11 @@ def test_evaluation_alone_is_changed(mesh: tuple[int, int], flags, tmp_path: Pat
     assert pairs and all(abs(a - b) > 1e-6 for a, b in pairs)
 
 
-@pytest.mark.parametrize("mesh", MESHES, ids=str)
-def test_steps_after_a_program_are_plain_training(mesh: tuple[int, int], flags, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("model", "mesh"), MODELS, ids=str)
+def test_steps_after_a_program_are_plain_training(model: str, mesh: tuple[int, int], flags, tmp_path: Path) -> None:
     """On in steps 3 to 6: those steps are changed, all others are not, and a second run is the same."""
-    programs = with_programs(tmp_path, {"strong": f'when(steps="3-6")\n{STRONG}'})
+    flags = begun_from(flags, model, tmp_path)
+    programs = with_programs(tmp_path, {"strong": f'when(steps="3-6")\n{STRONG}'}, model)
     runs = [
         train(small(flags, mesh) | programs, tmp_path / name, mesh[0] * mesh[1], f"1-{STEPS}")
         for name in ("first", "second")

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from hf_models import FAMILIES, imported
+from hf_models import FAMILIES, NEW, begun_from
 from program import Run, train
 from reference_gpt import loss_and_gradients
 from viewer import live_run
 
 NIGHTLY = pytest.mark.nightly(suite="meshes")
+
+IMPORTED = [pytest.param(name, marks=NIGHTLY) for name in FAMILIES]
 
 STEPS = 20
 EVERYTHING = {
@@ -24,7 +26,6 @@ EVERYTHING = {
 }
 
 
-NEW = "new"  # a model that begins here; other names are those of imported models
 WATCHED = [pytest.param(NEW, (1, 1), marks=NIGHTLY), (NEW, (2, 1)), pytest.param(NEW, (2, 2), marks=NIGHTLY),
            (FAMILIES[0], (2, 1)), *(pytest.param(name, (2, 1), marks=NIGHTLY) for name in FAMILIES[1:])]  # fmt: skip
 
@@ -32,8 +33,7 @@ WATCHED = [pytest.param(NEW, (1, 1), marks=NIGHTLY), (NEW, (2, 1)), pytest.param
 @pytest.mark.parametrize(("model", "mesh"), WATCHED, ids=str)
 def test_watching_changes_no_bit(model: str, mesh: tuple[int, int], flags, tmp_path: Path) -> None:
     """Losses, gradient norms and final weights of a watched and an unwatched float32 run."""
-    if model != NEW:
-        flags = imported(flags, model, tmp_path / "model")
+    flags = begun_from(flags, model, tmp_path)
     tensor, data = mesh
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps(EVERYTHING))
@@ -62,24 +62,29 @@ def test_watching_changes_no_bit(model: str, mesh: tuple[int, int], flags, tmp_p
         assert torch.equal(weight, watched.weights[name]), name
 
 
-def test_dropout_does_not_depend_on_the_mesh(flags, tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", [NEW, *IMPORTED])
+def test_dropout_does_not_depend_on_the_mesh(model: str, flags, tmp_path: Path) -> None:
     """Both kinds of dropout, drawn for the same elements on every mesh, and really applied."""
+    flags = begun_from(flags, model, tmp_path)
     changes = {"train_iters": STEPS, "params_dtype": "float64"}
     without = train(flags | changes, tmp_path / "without").losses()
     changes |= {"hidden_dropout": 0.1, "attention_dropout": 0.2}
     alone = train(flags | changes, tmp_path / "alone").losses()
     assert abs(alone[0] - without[0]) > 1e-6
-    for tensor, data in [(2, 1), (1, 2), (4, 2)]:
+    for tensor, data in [(2, 1), (1, 2), (4, 2)] if model == NEW else [(2, 2)]:
         changes["tensor_model_parallel_size"] = tensor
         other = train(flags | changes, tmp_path / f"{tensor}x{data}", tensor * data).losses()
         assert other == pytest.approx(alone, rel=1e-9, abs=0), (tensor, data)
 
 
-@pytest.mark.parametrize(
-    "mesh", [pytest.param((1, 1), marks=NIGHTLY), (2, 1), pytest.param((1, 2), marks=NIGHTLY)], ids=str
-)
-def test_bf16_stays_near_float32(mesh: tuple[int, int], flags, tmp_path: Path) -> None:
+NEAR = [pytest.param(NEW, (1, 1), marks=NIGHTLY), (NEW, (2, 1)), pytest.param(NEW, (1, 2), marks=NIGHTLY),
+        *(pytest.param(name, (2, 1), marks=NIGHTLY) for name in FAMILIES)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "mesh"), NEAR, ids=str)
+def test_bf16_stays_near_float32(model: str, mesh: tuple[int, int], flags, tmp_path: Path) -> None:
     """Master weights stay float32; loss and gradients are those of float32 up to its 8 bits."""
+    flags = begun_from(flags, model, tmp_path)
     tensor, data = mesh
     changes = {"bf16": True, "train_iters": STEPS, "tensor_model_parallel_size": tensor}
     run = train(flags | changes, tmp_path, tensor * data, export_at=f"1,{STEPS}")

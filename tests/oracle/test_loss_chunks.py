@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 import torch
-from program import Run, train
+from hf_models import FAMILIES, imported
+from program import Flags, Run, train
 from viewer import live_run
 
 STEPS = 4
@@ -50,6 +51,17 @@ def numbers(steps: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 @DTYPES
 def test_watched_logits_change_no_bit(dtype: dict[str, Any], flags, tmp_path: Path) -> None:
+    assert_watching_changes_no_bit(flags, dtype, tmp_path)
+
+
+@pytest.mark.nightly(suite="meshes")
+@pytest.mark.parametrize("name", FAMILIES)
+def test_watched_logits_of_an_imported_model_change_no_bit(name: str, flags, tmp_path: Path) -> None:
+    assert_watching_changes_no_bit(imported(flags, name, tmp_path / "model"), {}, tmp_path)
+
+
+def assert_watching_changes_no_bit(flags: Flags, dtype: dict[str, Any], tmp_path: Path) -> None:
+    flags = dict(flags)
     alone = train(flags | CHUNKS | dtype, tmp_path / "alone", 2, export_at=EXPORT_AT)
     (tmp_path / "plan.json").write_text(json.dumps(PLAN))
     exports = tmp_path / "exports"

@@ -266,7 +266,7 @@ class State:
 def test_the_groups(state: State | None, groups: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     if state is not None:
         monkeypatch.setitem(sys.modules, "megatron.core.parallel_state", state)
-    assert (megatron.tensor_group(), megatron.pipeline_group()) == groups
+    assert (megatron.tensor_group(nn.Linear(2, 2)), megatron.pipeline_group()) == groups
     megatron.check_supported()
 
 

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from decoder import Record, decode
 from hf_models import FAMILIES, imported
+from hf_models import HIDDEN as IMPORTED_HIDDEN
 from program import train
 from reference_gpt import Export, activation_gradients, activations, tile_means
 from safetensors.torch import save_file
@@ -101,7 +102,6 @@ def entries_for_model(name: str) -> list[dict[str, Any]]:
     return [one for one in ENTRIES if one.get("compressor", {}).get("method") not in METHODS] + NORMED + ROTATED
 
 
-IMPORTED_HIDDEN = 48
 IMPORTED = [FAMILIES[0], *(pytest.param(name, marks=NIGHTLY) for name in FAMILIES[1:])]
 Captured = dict[tuple[int, int, int, int], Record]  # by (step, entry, layer, first row)
 

@@ -107,17 +107,19 @@ def test_generation_follows_transformers(folder: Path, ranks: int, tmp_path: Pat
     assert compared > 470 and same > 470
 
 
-def test_the_loss_is_the_same_at_tp_3_and_the_model_goes_out_as_it_came(folder: Path, data: Path, tmp_path: Path) -> None:
-    """Nine heads and three groups can be cut in three."""
-    alone = train(flags_for(folder, data, **STILL, save_hf=tmp_path / "out"), tmp_path / "1", timeout=600).losses()
-    three = flags_for(folder, data, **STILL, tensor_model_parallel_size=3)
-    assert train(three, tmp_path / "3", 3, timeout=900).losses() == pytest.approx(alone, rel=1e-5)
+def test_the_model_goes_out_as_it_came(folder: Path, data: Path, tmp_path: Path) -> None:
+    train(flags_for(folder, data, **STILL, save_hf=tmp_path / "out"), tmp_path / "1", timeout=600)
     found, wanted = (AutoModelForCausalLM.from_pretrained(path).state_dict() for path in (tmp_path / "out", folder))
     assert found.keys() == wanted.keys() and all(torch.equal(found[name], one) for name, one in wanted.items())
 
 
 def test_adapters_lower_the_loss(folder: Path, data: Path, tmp_path: Path) -> None:
-    """As the demo trains it: LoRA at DP 2."""
-    lora = {"lora_rank": 8, "lora_alpha": 16, "train_iters": 20, "lr": 1e-3, "lr_warmup_iters": 2}
-    losses = train(flags_for(folder, data, **lora), tmp_path / "run", 2, timeout=1200).losses()
+    """As the demo trains it: LoRA at DP 2. The losses at TP 3 are the same: nine heads and three groups can be cut in
+    three."""
+    lora = {"lora_rank": 8, "lora_alpha": 16, "lr": 1e-3, "lr_warmup_iters": 2, "lr_decay_iters": 20, "global_batch_size": 2}
+    losses = train(flags_for(folder, data, **lora, train_iters=20), tmp_path / "run", 2, timeout=1200).losses()
     assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
+    three = flags_for(folder, data, **lora, train_iters=5, tensor_model_parallel_size=3)
+    found = train(three, tmp_path / "3", 3, timeout=900).losses()
+    print(f"largest difference {max(abs(one / other - 1) for one, other in zip(found, losses)):.1e}")
+    assert found == pytest.approx(losses[:5], rel=1e-5, abs=0)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from decoder import Record
+from hf_models import FAMILIES, imported
 from reference_gpt import Export, activations, tile_means
 from torch import Tensor
 from viewer import LiveRun, Viewer, live_run
@@ -174,6 +175,11 @@ def test_records_equal_pytorch_at_every_tensor_size(shape: dict, flags, tmp_path
             else:
                 # Sums that cross ranks, now or in earlier steps, round differently.
                 assert abs(alone - split).max() <= 1e-9 * abs(alone).max(), key
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=NIGHTLY) for name in FAMILIES])
+def test_records_of_imported_models_equal_pytorch(name: str, flags, tmp_path: Path) -> None:
+    traced(imported(flags, name, tmp_path / "model"), {}, tmp_path / "run", 2)
 
 
 def test_records_of_replica_zero_with_data_parallelism(flags, tmp_path: Path) -> None:

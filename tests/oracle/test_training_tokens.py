@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import string
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import torch
 import torch.nn.functional as F
 from hf_models import LENGTH, random_model, save
 from program import Flags, refused, train
+from tensor_tracer import open_recording
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from viewer import live_run
 
 IDS, END = 300, "<|end|>"
+LARGE = 150_000  # ids
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +98,55 @@ def test_the_page_shows_the_tokens(tiny: dict[str, Any], tokenizer: Path, tmp_pa
         viewer.request("control.step", {"count": 2})
         viewer.wait_for(lambda: any(one["programs"] for one in viewer.named("applied")), "an effect")
         viewer.request("control.stop")
+
+
+@pytest.mark.nightly(suite="meshes")
+def test_the_page_knows_the_texts_of_a_large_vocabulary(flags: Flags, tmp_path: Path) -> None:
+    """150,000 texts in the run's facts; batch, prompt and most likely tokens are ids of this vocabulary. Qwen3's texts
+    need 1.4 MiB, these 1.0 MiB."""
+    tokenizer = tmp_path / "tokenizer.json"
+    words = write_large_tokenizer(tokenizer)
+    made = Tokenizer.from_file(str(tokenizer))
+    (tmp_path / "text.txt").write_text("\n".join(words[at * 7919 % len(words)] for at in range(5000)))
+    plan = {"entries": [{"point": "InputTokens", "rows": 0, "compressor": {"kind": "none"}},
+                        {"point": "Logits", "rows": 0, "compressor": {"kind": "topk", "k": 3}}]}  # fmt: skip
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    changes = {"data_path": tmp_path / "text.txt", "tokenizer": tokenizer, "train_iters": 100_000, "lr": 1e-2,
+               "micro_batch_size": 1, "global_batch_size": 1, "tensor_model_parallel_size": 2,
+               "tensor_tracer_plan": tmp_path / "plan.json"}  # fmt: skip
+    with live_run(dict(flags) | changes, tmp_path / "run", 2) as run, run.viewer() as viewer:
+        assert viewer.run is not None
+        texts = viewer.run["tokenizer"]["texts"]
+        assert texts == [made.decode([id], skip_special_tokens=False) for id in range(LARGE)]
+        viewer.wait_for(lambda: {"InputTokens", "Logits"} <= {one.point for one in viewer.records}, "records")
+        ids = next(one for one in viewer.records if one.point == "InputTokens").values[0][0]
+        shown = "".join(texts[id] for id in ids)
+        assert shown in (tmp_path / "text.txt").read_text() and max(ids) > LARGE // 2
+        best = next(one for one in viewer.records if one.point == "Logits").values[1]
+        assert best.min() >= 0 and LARGE // 2 < best.max() < LARGE
+        viewer.request("control.claim", {"name": "oracle"})
+        viewer.request("control.pause")
+        assert viewer.request("prompt.run", {"text": words[-1]})["tokens"] == [LARGE - 1]
+        viewer.request("control.stop")
+        run.wait()
+    record = open_recording(run.run_dir / "run.ttrec").records("Logits")[0]
+    assert record.tokens is not None and "".join(record.tokens[0]) in (tmp_path / "text.txt").read_text()
+
+
+def write_large_tokenizer(path: Path) -> list[str]:
+    """Byte-level BPE with a token for each word of one to three letters and for many of four. Returns the last ones."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    words, merges = [*alphabet], list[tuple[str, str]]()
+    before = letters = string.ascii_lowercase
+    for _ in range(3):
+        pairs = [(start, letter) for start in before for letter in letters][: LARGE - len(words)]
+        before = [start + letter for start, letter in pairs]
+        words, merges = words + before, merges + pairs
+    made = Tokenizer(models.BPE({word: id for id, word in enumerate(words)}, merges, ignore_merges=True))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    made.save(str(path))
+    return list(before)
 
 
 def test_a_model_brings_its_tokenizer(texts: Path, tokenizer: Path, tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def test_wrong_words_are_refused(model: tuple[Any, Path], files: Path, rows: tor
     (tmp_path / "there.jsonl").write_text("years")
     for flags, message in [
         ({"vectors": None}, "--vectors: there is no vector"),
-        ({"layer": None}, "names no best one"),
+        ({"layer": None}, "names no best layer"),
         ({"layer": LAYERS + 1}, f"is {LAYERS + 1}, and the model has {LAYERS} layers"),
         ({"layer": -1}, "--layer"),
         ({"layer": 0, "vectors": files / "short.pt"}, "has no row of the embedding"),

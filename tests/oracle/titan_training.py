@@ -27,6 +27,7 @@ from torch.multiprocessing import start_processes
 from titan_trainer import batch_of, make_trainer
 
 TOKENS, ROWS, LAYERS, VOCABULARY = 8, 2, 2, 2048
+MARKED = ("qkv_linear.wqkv", "feed_forward.w1", "feed_forward.w3", "lm_head")
 
 
 def run_on_cpu() -> None:
@@ -66,9 +67,24 @@ def make_model(options: dict[str, Any], parallel_dims: Any) -> nn.Module:
     model: nn.Module = make_config(options["sequence_parallel"]).build()
     torch.manual_seed(7)
     model.init_states()
+    if options.get("marked"):
+        mark_columns(model)
     if parallel_dims.tp > 1:
         model.parallelize(parallel_dims)
     return model
+
+
+def mark_columns(model: nn.Module) -> None:
+    """Column k of a layer in MARKED is k times the first feature of its input, which is the same at all tokens."""
+    from marked_columns import mark
+
+    with torch.no_grad():
+        model.tok_embeddings.weight.zero_()[:, 0] = 1
+        for path, module in model.named_modules():
+            if path.endswith(MARKED):
+                mark(module.weight)
+            elif path.endswith(("wo", "w2")):
+                module.weight.zero_()
 
 
 def numbers_of(tensor: Tensor) -> Tensor:
@@ -80,7 +96,8 @@ def numbers_of(tensor: Tensor) -> Tensor:
 
 
 class Witness:
-    """Keeps the first tensor that each module takes and returns, and its gradient, by step and name."""
+    """Keeps the first tensor that each module takes and returns, and its gradient, by step and name; of attention
+    queries, keys and values, each [batch, sequence, heads, features]."""
 
     def __init__(self, root: nn.Module) -> None:
         self.values: dict[tuple[int, str], Tensor] = {}
@@ -91,6 +108,15 @@ class Witness:
         for path, module in root.named_modules():
             module.register_forward_pre_hook(self._before(f"{path}.input"))
             module.register_forward_hook(self._after(f"{path}.output"))
+            if path.endswith("inner_attention"):
+                module.register_forward_pre_hook(self._before_attention(path))
+
+    def _before_attention(self, path: str) -> Any:
+        def hook(_module: nn.Module, args: tuple[Tensor, ...]) -> None:
+            for name, tensor in zip(("queries", "keys", "values"), args, strict=True):
+                self.values[self.step, f"{path}.{name}"] = numbers_of(tensor)
+
+        return hook
 
     def _before(self, name: str) -> Any:
         return lambda _module, args: self._keep(name, args)
@@ -139,7 +165,7 @@ def train(model: nn.Module, dims: Any, run: Any, witness: Witness, options: dict
 
     context, mesh = get_spmd_context(parallel_dims=dims), dims.get_optional_mesh("tp")
     group = None if mesh is None else mesh.get_group()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, foreach=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0 if options.get("marked") else 0.05, foreach=False)
     losses = []
     for step in range(1, options["steps"] + 1):
         witness.step = step

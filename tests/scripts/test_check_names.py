@@ -51,7 +51,7 @@ WRONG = {  # right -> wrong
 }
 
 
-def check(root: Path, header: str, grouped: bool = False) -> subprocess.CompletedProcess[str]:
+def check(root: Path, header: str, *options: str, grouped: bool = False) -> subprocess.CompletedProcess[str]:
     (root / "src").mkdir(exist_ok=True)
     (root / "src/a.h").write_text(header)
     source = root / "src/a.cpp"
@@ -65,7 +65,7 @@ def check(root: Path, header: str, grouped: bool = False) -> subprocess.Complete
     (root / "compile_commands.json").write_text(json.dumps(
         [{"directory": str(root), "file": str(compiled), "command": f'g++ "-DTT_DECLARED=int one(); int two();" -std=c++20 -c {compiled}'}]))
     command = [sys.executable, str(REPOSITORY / "scripts/check_names.py"), "--root", str(root),
-               "--build", "."]
+               "--build", ".", *options]
     return subprocess.run(command, capture_output=True, text=True)
 
 
@@ -103,3 +103,11 @@ def test_a_clean_source_is_checked_again_only_after_a_change(tmp_path: Path, mon
     assert check(tmp_path, GOOD).returncode == 0, "clang-tidy did not run"
     result = check(tmp_path, GOOD.replace("width", "breadth"))
     assert result.returncode == 1 and "clang-tidy failed" in result.stdout
+
+
+def test_a_check_whose_time_is_over_has_not_run(tmp_path: Path) -> None:
+    """It is neither passed nor failed, until another call has seen every source."""
+    result = check(tmp_path, GOOD, "--minutes=0")
+    assert result.returncode == 77 and "1 sources are not checked yet" in result.stdout, result.stdout
+    assert check(tmp_path, GOOD).returncode == 0
+    assert check(tmp_path, GOOD, "--minutes=0").returncode == 0, "it was checked before"

@@ -144,6 +144,14 @@ export const runSchema = object({
   }),
   micro_batch_size: optional(count),
   global_batch_size: optional(count),
+  /** The factors in the gradients of an attached run. `loss_scale`: of the loss in the first step, if it is known. */
+  gradients: optional(
+    object({
+      data_parallel_size: count,
+      gradient_accumulation_steps: count,
+      loss_scale: optional(number),
+    }),
+  ),
   train_iters: optional(count),
   /** `texts`: the text of each token id, if the trainer tells them. */
   tokenizer: optional(object({ kind: string, texts: optional(array(string)) })),

@@ -38,7 +38,7 @@ struct Retention {
   std::int64_t best = 0;
 };
 
-/// Writes the checkpoints of one rank into a folder that all ranks see, on a thread of its own. A
+/// Writes the checkpoints of one rank into a folder that all ranks see, on a separate thread. A
 /// save writes into a hidden folder. Each rank leaves a list of its files there; rank 0 waits for
 /// the lists, writes the manifest, gives the folder its name (step_00000100) with one rename, and
 /// removes old checkpoints. So at every moment either the old checkpoints are there, or the new one

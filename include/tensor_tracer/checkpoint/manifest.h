@@ -22,6 +22,9 @@ struct Manifest {
   std::optional<double> valid_loss = {};  // if the step was evaluated
 };
 
+/// The error of a checkpoint whose files are wrong. `path`: of the wrong file.
+base::Error damaged_checkpoint(const std::string& path, const std::string& message);
+
 /// manifest.json as a text.
 std::string to_text(const Manifest& manifest);
 

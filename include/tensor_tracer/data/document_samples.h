@@ -19,7 +19,7 @@ struct RowLayout {
 };
 
 /// Rows of whole documents. A document of n tokens takes n - 1 places of a row, because its last
-/// token is only a label. The rest of a row is padding: token 0, no label, a document of its own.
+/// token is only a label. The rest of a row is padding: token 0, no label, a separate document.
 /// Packing keeps the last 64 rows open. A document goes into the first open row with enough space,
 /// so the rows depend only on the lengths, their order and seq_length.
 class DocumentSamples : public SampleSource {

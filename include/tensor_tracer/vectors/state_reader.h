@@ -24,7 +24,7 @@ struct StateMeans {
 class StateReader {
  public:
   /// `model` outlives the reader. `includes_first`: the first token of a text is one of its tokens;
-  /// often it has a state of its own that hides the others. `keeps`: false: read() runs the model
+  /// often its state is so large that it hides the others. `keeps`: false: read() runs the model
   /// and returns nothing, as the other ranks of the tensor axis need it.
   StateReader(const model::Gpt& model, bool includes_first, bool keeps);
   ~StateReader();

@@ -19,7 +19,7 @@ struct MissingRank {
   int waiter = 0;           // a rank that waits for it
   bool is_stopped = false;  // its process does not run; false: it does something else
   bool is_unknown = false;  // its state cannot be read
-  bool is_excused = false;  // it does a work of its own, or a debugger holds it
+  bool is_excused = false;  // it does work that others wait for, or a debugger holds it
 };
 
 /// The reason why a rank waits.

@@ -16,7 +16,7 @@ from torch import nn
 from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.placement_types import Placement
 
-from tensor_tracer.attaching import megatron, torchtitan
+from tensor_tracer.attaching import megatron, torchtitan, tp_plan
 from tensor_tracer.attaching.agreement import agree
 from tensor_tracer.attaching.extension import Extension, called, check_device, load_extension
 from tensor_tracer.attaching.groups import Groups, make_groups, world
@@ -31,7 +31,7 @@ from tensor_tracer.sinks.settings import Settings, check_sinks
 
 __all__ = ["AttachedRun", "Replicate", "RunStopped", "Shard", "attach", "point"]
 
-_kRules = [megatron.rule_for, torchtitan.rule_for]
+_kRules = [megatron.rule_for, torchtitan.rule_for, tp_plan.rule_for]
 
 
 def attach(

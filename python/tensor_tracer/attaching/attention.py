@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from tensor_tracer.attaching.names import SCORES, Standard
@@ -57,6 +57,33 @@ def standard_of(layer: int, part: str) -> Standard | None:
     if part not in PARTS or not layer:
         return None
     return PARTS[part].standard or Standard(f"attention.{part}", f"attention.{part}")
+
+
+
+_kPaths = {"attn", "attention", "self_attn", "self_attention"}  # as the models of docs/attach.md name the module
+
+
+def is_attention(path: str, module: nn.Module) -> bool:
+    return path.rpartition(".")[2] in _kPaths or _has_name_of_attention(module)
+
+
+def why_unseen(module: nn.Module, is_compiled: bool) -> str:
+    """Why an attention module has no probabilities, if none were seen. `is_compiled`: compiled code runs it."""
+    what = "compiled code" if is_compiled else _kernel_of(module)
+    return f"{what} keeps no probabilities, and no usable call of scaled_dot_product_attention was seen, from which they are recomputed"
+
+
+def _kernel_of(module: nn.Module) -> str:
+    inner = [one for one in module.modules() if _has_name_of_attention(one)]
+    kind = type(inner[-1] if inner else module)
+    if any(base.__module__.startswith("transformer_engine") for base in kind.__mro__):
+        return f"Transformer Engine's {kind.__name__}"
+    used = getattr(getattr(module, "config", None), "_attn_implementation", None)  # of Transformers
+    return f"the attention implementation {used!r}" if isinstance(used, str) else f"the class {kind.__name__}"
+
+
+def _has_name_of_attention(module: nn.Module) -> bool:
+    return any(part in type(module).__name__.lower() for part in ("attention", "attn"))
 
 
 @dataclass(frozen=True)
@@ -129,6 +156,7 @@ class AttentionWatch(TorchFunctionMode):
         self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
     def __torch_function__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.nn.functional.scaled_dot_product_attention:
+        # While torch.compile traces a call, there are no values to see, and it cannot trace what sees them.
+        if func is torch.nn.functional.scaled_dot_product_attention and not torch.compiler.is_compiling():
             self._see(args, kwargs or {})
         return func(*args, **(kwargs or {}))

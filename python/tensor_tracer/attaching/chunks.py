@@ -246,6 +246,8 @@ class Chunk:
         def begins(_gradient: Tensor) -> None:
             opened.backward_began = True
             with self._passes.guarded("the begin of a backward"):
+                if self.learned is not None:
+                    self.learned.begin_backward()
                 self._passes.enter(self)
                 self._hooks.use(opened.native)
 

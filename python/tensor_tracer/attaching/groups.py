@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
-from tensor_tracer.attaching import megatron, torchtitan
+from tensor_tracer.attaching import megatron, torchtitan, tp_plan
 from tensor_tracer.attaching.agreement import share
 from tensor_tracer.attaching.layouts import TensorAxis
 from tensor_tracer.errors import TensorTracerError
@@ -72,14 +72,15 @@ class Groups:
 
 
 def make_groups(model: nn.Module, axis: TensorAxis, tensor_group: Any = None, pipeline_group: Any = None) -> Groups:
-    """`tensor_group`: the tensor-parallel group that the user gave; None: that of Megatron-Core, if it is in use, that of
-    a model of torchtitan, or else that of the model's DTensors. `pipeline_group`: the pipeline-parallel group, in the
+    """`tensor_group`: the tensor-parallel group that the user gave; None: that of a model of Megatron-Core, torchtitan or
+    Transformers (`tp_plan`), or else that of the model's DTensors. `pipeline_group`: the pipeline-parallel group, in the
     order of the stages; None: that of Megatron-Core, if it is in use. Collective over all ranks."""
     if world() is None:
         return Groups((0,), 0, 1, 0, (0,))
     megatron.check_supported()
     rank = dist.get_rank()
-    given = tensor_group or megatron.tensor_group() or torchtitan.tensor_group(model)
+    of_library = (one.tensor_group(model) for one in (megatron, torchtitan, tp_plan))
+    given = tensor_group or next((one for one in of_library if one is not None), None)
     tensor = _ranks_of(given) or _mesh_ranks(model, axis) or [rank]
     pipeline = _ranks_of(pipeline_group or megatron.pipeline_group()) or [rank]
     every = share((tuple(sorted(tensor)), tuple(pipeline)), world())

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.utils.hooks import RemovableHandle
 
-from tensor_tracer.attaching import points
-from tensor_tracer.attaching.attention import PARTS, AttentionCall, AttentionWatch
+from tensor_tracer.attaching import backwards, points
+from tensor_tracer.attaching.attention import PARTS, AttentionCall, AttentionWatch, is_attention, why_unseen
 from tensor_tracer.attaching.layouts import Layout, Layouts, kUnseenGradient
 from tensor_tracer.attaching.wrappers import local_of
 
@@ -74,6 +74,7 @@ class Learner:
         self.seen: list[Seen] = []
         self.failures: list[str] = []
         self.tokens: Tensor | None = None
+        self.loss_scale: float | None = None  # as of backwards.loss_scale(); None: not known
         self._received: Tensor | None = None
         self._of_tensor: dict[int, tuple[weakref.ref[Tensor], Seen]] = {}
         self._of_memory: dict[Any, list[tuple[weakref.ref[Tensor], Seen]]] = {}
@@ -100,13 +101,21 @@ class Learner:
     def finish(self, output: Any) -> None:
         """`output`: of the root module."""
         self._see_member("", self.root, "output", *first_tensor(output))
+        self._list_unseen_attention()
+        backwards.watch(self)
         self._is_forward_over = True
         self._received = None
         self._of_tensor.clear()
         self._of_memory.clear()
 
+    def begin_backward(self) -> None:
+        """In the backward, at the gradient of the root's output."""
+        if self.loss_scale is None:
+            self.loss_scale = backwards.loss_scale()
+
     def stop(self) -> None:
         points.unwatch(self)
+        backwards.unwatch(self)
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -177,6 +186,21 @@ class Learner:
         except Exception as error:  # no error of ours reaches training
             self.failures.append(f"{path}: {error}")
 
+    def _list_unseen_attention(self) -> None:
+        """The outermost attention modules that ran, without probabilities."""
+        tokens = self.tokens.shape[1] if self.tokens is not None else None
+        squares = [seen.path for seen in self.seen if _is_square(seen.shape) and tokens in (None, seen.shape[-1])]
+        listed = squares + [seen.path for seen in self.seen if seen.part == "scores"]
+        for path, module in self.root.named_modules():
+            is_inside = _is_inside_compiled(self.root, path)
+            if module is self.root or not (is_inside or path in self._calls) or not is_attention(path, module):
+                continue
+            if any(f"{one}.".startswith(f"{path}.") or f"{path}.".startswith(f"{one}.") for one in listed):
+                continue
+            layout = Layout(problem=why_unseen(module, is_inside))
+            self.seen.append(Seen(path, module, "scores", None, (), torch.float32, layout, 0, True, is_made=True))
+            listed.append(path)
+
     def _see_member(self, path: str, module: nn.Module, part: str, member: Member, tensor: Tensor | None) -> None:
         try:
             if tensor is not None and self._is_forward_over:
@@ -189,9 +213,10 @@ class Learner:
     def _see(self, path: str, module: nn.Module, part: str, member: Member, tensor: Tensor) -> None:
         known = self._of_tensor.get(id(tensor))
         name = _name_of(path, part)
-        if known is not None and known[0]() is tensor:
+        layout = self._layout_of(path, module, part, tensor)
+        is_summed = known is not None and known[1].layout.problem and not layout.problem and layout.is_known  # in place
+        if known is not None and known[0]() is tensor and not is_summed:
             known[1].aliases.append(name)
-            layout = self._layout_of(path, module, part, tensor)
             if layout.is_of_user or not known[1].layout.is_known:  # the module that passes it on may know more
                 known[1].layout = layout
             return
@@ -200,7 +225,6 @@ class Learner:
                 if seen.path == path:
                     seen.calls = calls
             return
-        layout = self._layout_of(path, module, part, tensor)
         local = local_of(tensor)
         bits, is_constant = fingerprint(local) if self.layouts.ranks > 1 else (0, False)
         is_received, shape, device = tensor is self._received, tuple(local.shape), tensor.device
@@ -269,10 +293,13 @@ def probabilities_in(output: Any) -> tuple[Member, Tensor | None]:
     """The attention probabilities [batch, heads, sequence, sequence] in the output of an attention module, beside
     its first tensor."""
     for index, found in enumerate(output if isinstance(output, tuple) else ()):
-        is_square = isinstance(found, Tensor) and found.dim() == 4 and found.shape[-1] == found.shape[-2]
-        if index > 0 and is_square and found.is_floating_point():
+        if index > 0 and isinstance(found, Tensor) and _is_square(found.shape) and found.is_floating_point():
             return index, found
     return None, None
+
+
+def _is_square(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 4 and shape[-1] == shape[-2]
 
 
 def first_tensor(value: Any) -> tuple[Member, Tensor | None]:

@@ -39,8 +39,12 @@ def check_supported() -> None:
         raise TensorTracerError("invalid_argument", message, "model", "train without context-parallel ranks")
 
 
-def tensor_group() -> Any:
-    """The tensor-parallel group of this process; None: Megatron-Core is not imported or not initialised."""
+def tensor_group(model: nn.Module) -> Any:
+    """The tensor-parallel group of the model's modules (`tp_group`); if they know none, that of this process; None:
+    Megatron-Core is not imported or not initialised."""
+    own = (getattr(one, "tp_group", None) for one in model.modules() if _is_shared_by_all(one))
+    if (group := next((one for one in own if one is not None), None)) is not None:
+        return group
     state = _state()
     return None if state is None else state.get_tensor_model_parallel_group()
 
@@ -49,6 +53,12 @@ def pipeline_group() -> Any:
     """The pipeline-parallel group of this process, in the order of the stages; None as for tensor_group()."""
     state = _state()
     return None if state is None else state.get_pipeline_model_parallel_group()
+
+
+def _is_shared_by_all(module: Any) -> bool:
+    """True for a layer of Megatron or Transformer Engine that is no expert: experts have a group of their own."""
+    is_layer = _config_of(module) is not None or hasattr(module, "parallel_mode")
+    return is_layer and not getattr(module, "is_expert", False)
 
 
 def _state() -> Any:

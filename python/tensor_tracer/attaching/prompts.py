@@ -62,40 +62,64 @@ class PromptModel:
 
     def __init__(self, chunk: Chunk, options: PromptOptions, vocabulary: int, filled_to: int) -> None:
         self._chunk, self._options, self._vocabulary = chunk, options, vocabulary
-        self._filled_to = filled_to
+        self.filled_to = filled_to
         self.number = next(_numbers)
         _models[self.number] = self
+
+    @property
+    def root(self) -> nn.Module:
+        return self._chunk.root
+
+    @property
+    def reads_bytes(self) -> bool:
+        return self._options.kind == "byte"
 
     def settings(self, has_stages: bool) -> dict[str, Any]:
         """For the library (src/attach/prompts.h)."""
         one = self._options
-        problem = problem_of(one, has_stages, self._shared_positions())
+        problem = problem_of(one) or self.problem_of_forwards(has_stages)
         return {
             "model": self.number, "interval": one.interval, "texts": list(one.texts), "file": one.file,
-            "problem": None if problem is None else _told(problem), "fills_up": self._filled_to > 0,
+            "problem": None if problem is None else _told(problem), "fills_up": self.filled_to > 0,
         }  # fmt: skip
+
+    def problem_of_forwards(self, has_stages: bool) -> TensorTracerError | None:
+        """Why the model cannot run between two steps."""
+        if has_stages:
+            message = "prompts do not run through pipeline stages"
+            return TensorTracerError("not_allowed", message, "prompts", "run without pipeline parallelism")
+        if name := self._shared_positions():
+            message = f"the trainer gives `{name}` of the model the positions of one rank's tokens"
+            return TensorTracerError("not_allowed", message, "prompts", "give the positions of all tokens, or none")
+        return None
 
     def _shared_positions(self) -> str:
         """The parameter that gets the positions of this rank's tokens alone; empty: there is none."""
-        given = self._chunk.positions.items() if self._filled_to else ()
-        return next((name for name, shape in given if shape[-1:] != (self._filled_to,)), "")
+        given = self._chunk.positions.items() if self.filled_to else ()
+        return next((name for name, shape in given if shape[-1:] != (self.filled_to,)), "")
 
     def withdraw(self) -> None:
         _models.pop(self.number, None)
 
-    def tokenize(self, text: str) -> list[int]:
-        """Raises TensorTracerError, or what the tokenizer raises."""
-        ids = _encoded(text, self._options.tokenizer)
-        wrong = [one for one in ids if one < 0 or (self._vocabulary and one >= self._vocabulary)]
-        if wrong:
-            message = f"the tokenizer gives the id {wrong[0]}, and the model knows {self._vocabulary} ids"
+    def tokenize(self, text: str, adds_special: bool = True) -> list[int]:
+        """`adds_special`: with the tokens that the tokenizer adds by itself. Raises TensorTracerError, or what the
+        tokenizer raises."""
+        if problem := problem_of(self._options):
+            raise problem
+        ids = _encoded(text, self._options.tokenizer, adds_special)
+        if (unknown := self.unknown_id(ids)) is not None:
+            message = f"the tokenizer gives the id {unknown}, and the model knows {self._vocabulary} ids"
             raise TensorTracerError("invalid_argument", message, "tokenizer", "attach with the model's own tokenizer")
         return ids
+
+    def unknown_id(self, ids: Sequence[int]) -> int | None:
+        """The first id that the model does not know."""
+        return next((one for one in ids if one < 0 or (self._vocabulary and one >= self._vocabulary)), None)
 
     def run(self, forward: Any, tokens: Tensor) -> None:
         """Runs the model with the hooks of torch.classes.tensor_tracer.Forward. Weights, modes, random numbers and what
         FSDP holds are afterwards as before."""
-        root = self._chunk.root
+        root = self.root
         modes = [(module, module.training) for module in root.modules()]
         devices = [tokens.device] if tokens.is_cuda else []
         try:
@@ -103,7 +127,7 @@ class PromptModel:
                 module.training = False
             with torch.no_grad(), torch.random.fork_rng(devices), self._chunk.autocast():
                 args, kwargs = _arguments(root, tokens)
-                if self._filled_to:
+                if self.filled_to:
                     kwargs |= {name: _positions(tokens, len(shape)) for name, shape in self._chunk.positions.items()}
                 self._chunk.run_apart(forward, args, kwargs)
         finally:
@@ -112,18 +136,11 @@ class PromptModel:
             _reshard(root)
 
 
-def problem_of(options: PromptOptions, has_stages: bool, shared_positions: str) -> TensorTracerError | None:
-    """Why no prompt may run. `shared_positions`: a parameter of the model that gets other positions on each rank; empty:
-    none does."""
+def problem_of(options: PromptOptions) -> TensorTracerError | None:
+    """Why no text becomes tokens."""
     if options.tokenizer == "ids":
         message = "attach() got no tokenizer, which turns a text into the ids of the model"
         return TensorTracerError("not_allowed", message, "tokenizer", "call attach(model, tokenizer=...)")
-    if has_stages:
-        message = "prompts do not run through pipeline stages"
-        return TensorTracerError("not_allowed", message, "prompts", "run without pipeline parallelism")
-    if shared_positions:
-        message = f"the trainer gives `{shared_positions}` of the model the positions of one rank's tokens"
-        return TensorTracerError("not_allowed", message, "prompts", "give the positions of all tokens, or none")
     return None
 
 
@@ -140,12 +157,21 @@ def texts_of(tokenizer: Any, vocabulary: int) -> list[str] | None:
     return texts if len(json.dumps(texts, ensure_ascii=False).encode(errors="replace")) <= kMaxTextBytes else None
 
 
-def _encoded(text: str, tokenizer: Any) -> list[int]:
+def _encoded(text: str, tokenizer: Any, adds_special: bool) -> list[int]:
     if tokenizer == "byte":
         return list(text.encode())
-    found = tokenizer.encode(text) if hasattr(tokenizer, "encode") else tokenizer(text)
+    encode = tokenizer.encode if hasattr(tokenizer, "encode") else tokenizer
+    leaves_out = not adds_special and _takes(encode, "add_special_tokens")
+    found = encode(text, add_special_tokens=False) if leaves_out else encode(text)
     found = found["input_ids"] if isinstance(found, Mapping) else getattr(found, "ids", found)
     return [int(one) for one in found]
+
+
+def _takes(function: Any, parameter: str) -> bool:
+    try:
+        return parameter in inspect.signature(function).parameters
+    except ValueError:  # a builtin that does not say it
+        return False
 
 
 def _arguments(root: nn.Module, tokens: Tensor) -> tuple[tuple[Tensor, ...], dict[str, Any]]:

@@ -26,6 +26,7 @@ from tensor_tracer.attaching.parts import Part
 from tensor_tracer.attaching.plans import expand
 from tensor_tracer.attaching.prompts import PromptModel, PromptOptions, texts_of
 from tensor_tracer.attaching.stages import Table, make_table
+from tensor_tracer.attaching.states import StateReader
 from tensor_tracer.attaching.table import Site
 from tensor_tracer.attaching.updates import UpdateWatch
 from tensor_tracer.errors import TensorTracerError
@@ -221,18 +222,25 @@ class AttachedRun:
     def intervene(self, program: str | dict[str, Any], name: str = "program") -> dict[str, Any] | None:
         """Puts a program in force from the next step on. Returns its description, on global rank 0; the calls of
         other ranks do nothing."""
-        if not self.has_learned and not self._off:
-            raise TensorTracerError(
-                "invalid_state", "the places of the model are not known yet", "intervene",
-                "call it after the first step",
-            )  # fmt: skip
-        if self._off:
-            raise TensorTracerError("invalid_state", f"the tracer is off: {self._off}", "intervene", "attach again")
+        self._require_places("intervene")
         if self._groups.rank != 0:
             return None
         text = json.dumps({"name": name, "program": program})
         answer: dict[str, Any] = json.loads(called(self._native.apply_program, text, self._step + 1))
         return answer
+
+    def state_reader(self) -> StateReader:
+        """For tensor_tracer.vectors, between two steps. Raises TensorTracerError. Collective over the tensor-parallel
+        ranks."""
+        self._require_running()
+        self._require_places("extract")
+        if self._is_in_step:
+            raise TensorTracerError("invalid_state", f"step {self._step} has not ended", "extract", "call it after the step")
+        assert self._table is not None and self._prompts is not None
+        if problem := self._prompts.problem_of_forwards(self._has_stages):
+            raise problem
+        self._end_passes()
+        return StateReader(self._prompts, self._table, self._groups, self._step)
 
     def detach(self) -> None:
         """Removes every hook, ends the hub, and destroys the process groups of the tracer. On every rank."""
@@ -364,6 +372,10 @@ class AttachedRun:
     def has_learned(self) -> bool:
         return self._table is not None and self._native is not None
 
+    @property
+    def _has_stages(self) -> bool:
+        return len(self._chunks) > 1 or len(self._groups.pipeline_ranks) > 1
+
     def takes(self, is_eval: bool) -> bool:
         if self._has_ended or self._off or (not self._is_in_step and not is_eval):
             return False
@@ -421,7 +433,7 @@ class AttachedRun:
         vocabulary = table.description["facts"]["model"]["vocab_size"]
         filled_to = table.description["step"]["seq_length"] if table.shards_sequence else 0
         self._prompts = PromptModel(self._chunks[0], self._prompt_options, vocabulary, filled_to)
-        prompts = self._prompts.settings(len(self._chunks) > 1 or len(self._groups.pipeline_ranks) > 1)
+        prompts = self._prompts.settings(self._has_stages)
         description = table.description | {"head": self._head, "device": device, "prompts": prompts}
         if self._groups.rank == 0:
             self._tell_texts(description["facts"])
@@ -486,6 +498,13 @@ class AttachedRun:
     def _require_running(self) -> None:
         if self._has_ended:
             raise TensorTracerError("invalid_state", "the run is detached", "step", "attach again")
+
+    def _require_places(self, where: str) -> None:
+        if self._off:
+            raise TensorTracerError("invalid_state", f"the tracer is off: {self._off}", where, "attach again")
+        if not self.has_learned:
+            message = "the places of the model are not known yet"
+            raise TensorTracerError("invalid_state", message, where, "call it after the first step")
 
 
 _attached: dict[int, AttachedRun] = {}

@@ -37,6 +37,7 @@ class _Part:
     vocabulary: int
     micro_batches: int
     sizes: dict[str, int]  # of parameters that are watched, by name
+    loss_scale: float | None  # as of Learner
 
     @property
     def num_layers(self) -> int:
@@ -91,7 +92,7 @@ def make_table(
     shown = share(batch, groups.control)[0]  # another replica may have batches of another shape
     others = [updates.row([OfStage(part.layers, part.sizes) for part in parts])] if updates is not None else []
     description = _describe(places, parts, shown, told, others)
-    description["facts"]["global_batch_size"] = shown.rows * parts[0].micro_batches * groups.data_size
+    description["facts"] |= _facts_of_replicas(parts, shown, groups.data_size)
     sites += [site for site in places if site.lens_of is not None or site.parts]
     return Table(sites, places, layers, batch, head, description, warnings)
 
@@ -108,8 +109,9 @@ def _part_of(chunk: Chunk, learner: Learner, ranks: int, updates: UpdateWatch | 
     known = about.known_of(chunk.root, ranks)
     sizes = updates.sizes(chunk.stage) if updates is not None else {}
     return _Part(
-        known, batch, learner.tokens is not None, tuple(found), text_size(chunk.root), max(chunk.micro_batch, 1), sizes
-    )
+        known, batch, learner.tokens is not None, tuple(found), text_size(chunk.root), max(chunk.micro_batch, 1), sizes,
+        learner.loss_scale,
+    )  # fmt: skip
 
 
 def _batch_of(learner: Learner) -> Batch:
@@ -168,6 +170,16 @@ def _describe(
             "configuration": {"trainer": told["trainer"], "model": parts[0].known.kind},
         },
     }  # fmt: skip
+
+
+def _facts_of_replicas(parts: Sequence[_Part], batch: Batch, replicas: int) -> dict[str, Any]:
+    micro_batches = parts[0].micro_batches
+    gradients = {"data_parallel_size": replicas, "gradient_accumulation_steps": micro_batches}
+    scale = next((part.loss_scale for part in parts if part.loss_scale is not None), None)
+    return {
+        "global_batch_size": batch.rows * micro_batches * replicas,
+        "gradients": gradients | ({} if scale is None else {"loss_scale": scale}),
+    }
 
 
 def _model_of(places: list[Site], parts: list[_Part], batch: Batch) -> dict[str, Any]:

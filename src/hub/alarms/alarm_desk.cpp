@@ -152,13 +152,13 @@ void AlarmDesk::take_record(const protocol::RecordView& record, const SharedByte
 }
 
 void AlarmDesk::end_records() {
-  if (step_ && projections_.has_late_records(*step_)) tell_projections();
+  if (step_ && projections_.has_late_records(*step_)) notify_projections();
 }
 
 void AlarmDesk::end_step(const json& step, Clock::time_point now) {
   if (const auto number = protocol::natural(step, "step")) step_ = number;
   if (options_.alarms.spikes != nullptr && step.is_object()) options_.alarms.spikes->add_step(step);
-  tell_projections();
+  notify_projections();
   for (auto& [name, alarm] : alarms_) {
     for (const AlarmChange& change : alarm.compare(step)) report(alarm, change, now);
     must_save_ |= alarm.has_news();
@@ -166,7 +166,7 @@ void AlarmDesk::end_step(const json& step, Clock::time_point now) {
 }
 
 // The means of different steps are different events.
-void AlarmDesk::tell_projections() {
+void AlarmDesk::notify_projections() {
   const std::vector<ProjectionMean> means = projections_.finish();
   for (auto& [name, alarm] : alarms_)
     for (const ProjectionMean& mean : means) alarm.take_mean(mean);

@@ -67,7 +67,7 @@ class AlarmDesk {
   void print(std::string_view change, const std::string& name) const;
   void notify_viewers(nlohmann::json params, const Member* member);
   void save(Clock::time_point now);
-  void tell_projections();
+  void notify_projections();
 
   const RoomOptions& options_;
   Roster& roster_;

@@ -44,8 +44,8 @@ interface Layer {
 }
 
 /**
- * The maps of two lists of records, or the reason why they cannot be compared. A run without batches of its own
- * has the maps of a prompt.
+ * The maps of two lists of records, or the reason why they cannot be compared. A run that evaluates
+ * no batch has the maps of a prompt.
  */
 export function beforeAfterOf(allOff: Records, allOn: Records): BeforeAfterRead {
   const promptSet = Math.min(...allOff.filter(isOfLayers).map(({ header }) => header.promptSet));

@@ -33,7 +33,7 @@ const kBatch: Of = { phases: ['eval'], rows: 1 };
 
 /**
  * The plan of a preview for the evaluation batch and the prompts; null if the run has no HiddenStates. A run
- * without batches of its own has the map of the first prompt.
+ * that evaluates no batch has the map of the first prompt.
  */
 export function previewPlan(run: Run | null): { readonly entries: readonly PlanEntry[] } | null {
   const states = run?.points.find(({ name }) => name === kPoint);

@@ -1,4 +1,11 @@
-import { formatBytes, formatCount, formatDuration, formatInteger } from '../../base/format';
+import {
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatInteger,
+  formatPlural,
+  formatTick,
+} from '../../base/format';
 import type { Part, RunFacts, StepFacts } from '../../protocol/messages';
 import type { StepRange } from '../../core/worker/history_client';
 import type { LeaderFacts } from '../../core/worker/leaders';
@@ -41,7 +48,22 @@ export function runRows(run: RunFacts): readonly Row[] {
       run.micro_batch_size === undefined ? '' : `, micro-batches of ${run.micro_batch_size}`;
     rows.push({ name: 'Batch', value: `${run.global_batch_size} sequences${micro}` });
   }
+  if (run.gradients !== undefined) rows.push(gradientRow(run.gradients));
   return rows.filter(({ value }) => value !== '');
+}
+
+function gradientRow(of: NonNullable<RunFacts['gradients']>): Row {
+  const {
+    gradient_accumulation_steps: steps,
+    data_parallel_size: replicas,
+    loss_scale: scale,
+  } = of;
+  const factor = scale === undefined ? 'unknown' : formatTick(scale);
+  return {
+    name: 'Gradients',
+    value: `loss scale ${factor} · ${formatPlural(steps, 'accumulation step')} · DP ${replicas}`,
+    tip: 'Of the loss of one micro-batch of one data-parallel replica, times the loss scale of the first step',
+  };
 }
 
 /** The progress and the pace of a run. */

@@ -46,7 +46,7 @@ export class RankedFileError extends Error {
 }
 
 /** More texts would need more memory than a page should take. */
-export const kMostTexts = 500_000;
+export const kMaxTexts = 500_000;
 
 const kRemedy = 'Open a file that tensor-tracer vector score wrote.';
 const kNewline = 10;
@@ -75,7 +75,7 @@ const kSchemas = {
 export async function readRanked(
   file: Pick<File, 'name' | 'size' | 'stream'>,
   goesOn: (share: number) => boolean = () => true,
-  most = kMostTexts,
+  most = kMaxTexts,
 ): Promise<RankedFile | null> {
   const lines = new LineReader(file.name, most);
   const splitter = new LineSplitter();

@@ -1,0 +1,33 @@
+"""Attention that is not recomputed is listed with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from attach_unseen_attention import points_of
+from forked_ranks import run_ranks
+from test_attach_safety import environment
+
+pytestmark = pytest.mark.nightly(suite="attach")
+
+REASONS = {
+    "unknown_kernel": "the attention implementation 'unknown_kernel' keeps no probabilities",
+    "class": "the class HandWrittenAttention keeps no probabilities",
+    "te": "Transformer Engine's TEDotProductAttention keeps no probabilities",
+    "compiled": "compiled code keeps no probabilities",
+}
+
+
+@pytest.mark.parametrize("kinds", [
+    pytest.param(("sdpa", "eager", "unknown_kernel", "class", "te"), marks=pytest.mark.smoke), ("compiled",),
+])  # fmt: skip
+def test_attention_that_is_not_recomputed_is_listed_with_the_reason(kinds: tuple[str, ...], tmp_path: Path) -> None:
+    (found,) = run_ranks(points_of, 1, tmp_path, kinds, env=environment(tmp_path), timeout=300)
+    for kind, sites in found.items():
+        layers = [1, 2, 3] if kind in ("sdpa", "eager", "unknown_kernel") else [1, 2]
+        assert [one["layer"] for one in sites] == layers, kind
+        if kind in REASONS:
+            assert all(one["problem"].startswith(REASONS[kind]) and not one["name"] for one in sites), sites
+        else:
+            assert all(not one["problem"] and one["name"] == "RawAttentionScore" for one in sites), sites
