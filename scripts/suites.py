@@ -143,7 +143,7 @@ def nightly_suites(reports: Path) -> list[Suite]:
         nightly_pytest("checkpoints", 5, reports, "tests/oracle", *TWO_TESTS_AT_A_TIME),
         nightly_pytest("crashes", 5, reports, "tests/oracle", *TWO_TESTS_AT_A_TIME),
         nightly_pytest("attach", 16, reports, "tests/oracle", *TWO_AT_A_TIME),
-        nightly_pytest("models", 3, reports, "tests/oracle"),
+        nightly_pytest("models", 3, reports, "tests/oracle", *TWO_AT_A_TIME),
         playwright_suite("browser", 20, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
                          "--grep-invert=@smoke"),
         playwright_suite("live views", 9, reports, ROOT, sys.executable, "scripts/live_page.py",
