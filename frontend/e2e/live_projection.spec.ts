@@ -72,6 +72,7 @@ test('a direction is followed over the steps', async ({ page }) => {
   await page.getByRole('button', { name: 'Remove direction' }).click();
   await expect(page.getByTestId('alarm')).toHaveCount(0);
 
+  await page.getByRole('button', { name: 'Close' }).click();
   await page.getByTestId('tab-traits').click();
   await expect(page.getByTestId('trait-map-0')).toBeVisible(kPatience);
   const moving = page.getByTestId('traits-readout');
