@@ -13,7 +13,7 @@
 namespace tt::cli {
 namespace {
 
-// For the first rank.
+// The other ranks leave the first rank this time to report the end.
 constexpr auto kReportTime = std::chrono::seconds(1);
 
 sigset_t stop_signals() {
