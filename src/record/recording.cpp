@@ -264,7 +264,8 @@ std::vector<TrainerEvent> Recording::trainer_events(std::uint64_t run) {
   SQLite::Statement select(
       *database_,
       "SELECT step, id, kind FROM events WHERE run = ? "
-      "AND kind IN ('plan', 'prompts', 'interventions', 'applied', 'saved', 'response', 'alarm') "
+      "AND kind IN ('plan', 'prompts', 'interventions', 'applied', 'saved', 'response', 'alarm', "
+      "'projections') "
       "ORDER BY step, id");
   select.bind(1, as_signed(run));
   std::vector<TrainerEvent> out;

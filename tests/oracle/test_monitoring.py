@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 from hf_models import LENGTH, compute_in_float64, random_model, save
-from program import Run, train
-from tensor_tracer import Recording, open_recording
+from program import Run, binary, train
+from tensor_tracer import Recording, connect, open_recording
 from transformers import AutoModelForCausalLM
 
 NIGHTLY = pytest.mark.nightly(suite="meshes")
@@ -60,8 +61,8 @@ class Monitored:
             "tensor_model_parallel_size": mesh[0],
         }  # fmt: skip
         self.run: Run = train(flags | changes, folder / "run", mesh[0] * mesh[1])
-        [file] = (folder / "run").rglob("*.ttrec")
-        self.recording: Recording = open_recording(file)
+        [self.file] = (folder / "run").rglob("*.ttrec")
+        self.recording: Recording = open_recording(self.file)
 
     def model(self, step: int) -> Any:
         folder = {0: self.folder / "model", STEPS: self.folder / "out"}[step]
@@ -136,6 +137,20 @@ def test_the_tokens_of_responses_are_traced(monitored: Monitored) -> None:
             assert np.allclose(projections[row, : len(own), 0], wanted, rtol=1e-9, atol=1e-12)
             row += 1
     assert row == len(TEXTS)
+
+
+def test_a_replay_shows_the_means_of_the_run(monitored: Monitored) -> None:
+    told = [event["detail"] for event in monitored.recording.events("projections")]
+    line = [str(binary()), "replay", str(monitored.file), "--port", "0", "--print-url", "--paused"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            with connect(process.stdout.readline().strip()) as viewer, viewer.control("Ada") as control:
+                control.resume()
+                shown = [one for _, one in zip(told, viewer.projections(timeout=20))]
+        finally:
+            process.terminate()
+    assert shown == told
 
 
 def test_each_mean_is_told_with_its_difference_from_step_0(monitored: Monitored) -> None:

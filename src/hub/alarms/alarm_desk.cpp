@@ -253,6 +253,7 @@ void AlarmDesk::notify_viewers(json params, const Member* member) {
 
 void AlarmDesk::replay(std::string_view event, const json& params) {
   if (!options_.replay) return;
+  if (event == "projections") return roster_.broadcast(event, params);
   const auto take = [&](const json& alarm) { replayed_[text_of(alarm, "name")] = alarm; };
   const json& alarm = protocol::member(params, "alarm");
   if (event == "alarms") {

@@ -51,7 +51,7 @@ class AlarmDesk {
   void end_records();
   /// `step`: params of the leader's `step` notification; null if the run rests.
   void end_step(const nlohmann::json& step, Clock::time_point now);
-  /// Shows an `alarm` or `alarms` event of a replayed run.
+  /// Shows an `alarm`, `alarms` or `projections` event of a replayed run.
   void replay(std::string_view event, const nlohmann::json& params);
   void tick(Clock::time_point now);
   /// The run ends: what the spike recorder still has to write is written now.

@@ -19,6 +19,8 @@ using Names = std::array<std::string_view, 10>;
 
 constexpr Names kPassedOn = {"step",  "plan",    "prompts", "interventions", "applied",
                              "saved", "dropped", "log",     "checkpoint",    "response"};
+// The hub makes these events itself. Only a replay sends them.
+constexpr Names kOfReplays = {"alarm", "alarms", "projections"};
 // The leader of stage 0 sends these for all ranks.
 constexpr Names kFromTrainerOnly = {"state",   "step",          "plan",
                                     "prompts", "interventions", "response"};
@@ -83,7 +85,7 @@ void WorkerDesk::on_notification(Client& client, Member& member,
     }
     return;
   }
-  if (event == "alarm" || event == "alarms") {
+  if (contains(kOfReplays, event)) {
     alarms_.replay(event, notification.params);
     return;
   }

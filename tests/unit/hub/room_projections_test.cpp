@@ -126,6 +126,11 @@ TEST_F(RoomProjectionsTest, TheMeanOverAllPromptsIsToldWithTheBaseline) {
   EXPECT_TRUE(told("projections").empty()) << "nothing is new";
 }
 
+TEST_F(RoomProjectionsTest, ATrainerDoesNotTellThem) {
+  say(*trainer_, {{"event", "projections"}, {"params", {{"step", 1}, {"series", json::array()}}}});
+  EXPECT_TRUE(told("projections").empty()) << "only a replay tells them";
+}
+
 TEST_F(RoomProjectionsTest, AMeanWaitsForAllPrompts) {
   facts_["prompt_sets"][0]["prompts"] = {"a", "b", "c"};
   facts_["plan"]["entries"][1]["rows"] = 0;
