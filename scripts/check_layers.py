@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "hub": {"base", "protocol", "record"},
     "control": {"base", "comm", "config", "data", "link", "protocol", "trace"},
     "attach": {"base", "checkpoint", "comm", "control", "data", "dtypes", "intervene", "mesh",
-               "points", "trace"},
+               "points", "trace", "vectors"},
     "generate": {"base", "comm", "config", "model", "nn", "trace"},
     "train": {"base", "checkpoint", "comm", "config", "control", "data", "dtypes", "generate", "hf",
               "mesh", "model", "nn", "optim", "points", "trace"},

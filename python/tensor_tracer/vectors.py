@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from tensor_tracer.attaching.run import AttachedRun
-from tensor_tracer.attaching.separation import Separation, separation_of
 from tensor_tracer.attaching.states import KINDS, StateReader, Text
 from tensor_tracer.errors import missing_package, wrong
 from tensor_tracer.version import __version__
@@ -30,7 +29,7 @@ Tokens: TypeAlias = str | Sequence[int] | Tensor  # a text, or token ids
 Contrast: TypeAlias = Tokens | tuple[Tokens, Tokens]  # a response, or a prompt and a response
 Sides: TypeAlias = tuple[list[Text], list[Text]]  # the positive texts and the negative ones
 
-# Shapes: N held-out texts of both sides, S sides, K kinds, R rows, H hidden.
+# Shapes: N held-out texts of both sides, K kinds, R rows, H hidden.
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,7 @@ class _Options:
     includes_first: bool
     held_out: float
     batch_size: int
+    seed: int
 
     def check(self) -> None:
         unknown = [kind for kind in self.kinds if kind not in KINDS]
@@ -77,7 +77,7 @@ class _Options:
 def extract(
     run: AttachedRun, positive: Sequence[Contrast], negative: Sequence[Contrast], *,
     kinds: Sequence[str] = ("response",), out: str | Path | None = None, include_first_token: bool = False,
-    held_out: float = 0.2, batch_size: int = 8, force: bool = False,
+    held_out: float = 0.2, batch_size: int = 8, seed: int = 1234, force: bool = False,
 ) -> dict[str, DirectionVector]:  # fmt: skip
     """Makes a direction vector of each kind: the mean over the positive texts of their mean hidden states, minus the same
     of the negative texts.
@@ -87,14 +87,14 @@ def extract(
     texts with one index are a pair. `kinds`: the tokens that count, "response", "prompt" and "last-prompt". `out`: a file
     that ends with .pt or .safetensors; several kinds get the names of the published files. `force`: replaces files.
     `held_out`: the share of the texts of each side, at its end, that is not in the vector and shows how well it
-    separates. `batch_size`: texts of a data replica that run together.
+    separates. `batch_size`: texts of a data replica that run together. `seed`: of the bootstrap (docs/vectors.md).
     Returns the vectors by kind, on every rank. Raises TensorTracerError, and RuntimeError if the model fails. Call it on
     every rank; texts and `out` are those of global rank 0. Collective over all ranks.
     """
     if not isinstance(run, AttachedRun):
         raise wrong(f"{type(run).__name__} is no attached run", "give what tensor_tracer.attach() returned", "run")
     reader = run.state_reader()
-    options = _Options(tuple(kinds), include_first_token, held_out, batch_size)
+    options = _Options(tuple(kinds), include_first_token, held_out, batch_size, seed)
     sides: Sides | None = None
     problem: Exception | None = None
     try:
@@ -180,49 +180,35 @@ def _divided(sides: Sides, share: float) -> tuple[Sides, Sides]:
 
 def _vectors_of(reader: StateReader, sides: Sides, options: _Options) -> dict[str, DirectionVector]:
     inside, held = _divided(sides, options.held_out)
-    counts = torch.stack([_count(texts, options) for texts in inside])
-    differences = _differences(reader, inside, counts, options)
+    sums = _sum(reader, inside, options)
+    differences = sums.differences()
     projections = _project(reader, held, differences, options)
+    are_pairs = len(sides[0]) == len(sides[1])
     facts = reader.facts()
     found = {}
     for number, kind in enumerate(KINDS):
-        if kind not in options.kinds:
-            continue
-        separation = None
-        if len(projections):
-            of_kind = projections[:, number]
-            are_pairs = len(sides[0]) == len(sides[1])
-            separation = separation_of(of_kind[: len(held[0])], of_kind[len(held[0]) :], are_pairs)
-        texts = [int(count) for count in counts[:, number]]
-        found[kind] = DirectionVector(
-            differences[number].float(), facts | _provenance(kind, sides, options, texts, separation)
-        )
+        if kind in options.kinds:
+            evidence = json.loads(sums.evidence(projections, len(held[0]), number, are_pairs, options.seed))
+            provenance = facts | _provenance(kind, sides, options) | evidence
+            found[kind] = DirectionVector(differences[number].float(), provenance)
     return found
 
 
-def _count(texts: list[Text], options: _Options) -> Tensor:
-    """int64 [K]: the texts that have tokens of each kind."""
-    return torch.stack([text.has(options.includes_first) for text in texts]).sum(dim=0)
-
-
-def _differences(reader: StateReader, sides: Sides, counts: Tensor, options: _Options) -> Tensor:
-    """float64 [K, R, H]; NaN for a kind without tokens. `counts`: [S, K]: texts with tokens of each kind."""
-    sums = torch.zeros(2, len(KINDS), reader.rows, reader.hidden_size, dtype=torch.float64)
+def _sum(reader: StateReader, sides: Sides, options: _Options) -> Any:
+    """torch.classes.tensor_tracer.GroupSums over all ranks."""
+    sums = torch.classes.tensor_tracer.GroupSums(reader.rows, reader.hidden_size)
+    texts = sides[0] + sides[1]
 
     def take(index: int, means: Tensor) -> None:
-        sums[int(index >= len(sides[0]))] += means
+        side = int(index >= len(sides[0]))
+        place = [index - side * len(sides[0]), len(sides[side]), options.seed]
+        # The tensor-parallel ranks share the states of a text, and the first of them counts the text.
+        sums.add(side, place, means, texts[index].has(options.includes_first) & reader.counts_texts)
 
-    reader.read(sides[0] + sides[1], options.includes_first, options.batch_size, take)
-    reader.add_up(sums)
-    means = sums / counts[:, :, None, None]
-    for number, kind in enumerate(KINDS):
-        finite = means[:, number].isfinite().all(dim=2).all(dim=0)
-        if kind in options.kinds and not finite.all():
-            row = int(finite.logical_not().to(torch.uint8).argmax())
-            raise RuntimeError(
-                f"the hidden states of row {row} are not finite: the model has weights that are not, or overflows"
-            )
-    return means[0] - means[1]
+    reader.read(texts, options.includes_first, options.batch_size, take)
+    for tensor in (sums.states(), sums.counts()):
+        reader.add_up(tensor)
+    return sums
 
 
 def _project(reader: StateReader, sides: Sides, differences: Tensor, options: _Options) -> Tensor:
@@ -242,23 +228,14 @@ def _project(reader: StateReader, sides: Sides, differences: Tensor, options: _O
     return projections
 
 
-def _provenance(
-    kind: str, sides: Sides, options: _Options, texts: list[int], separation: Separation | None
-) -> dict[str, Any]:  # fmt: skip
-    """What facts of the model leave out. `texts`: of each side in the vector."""
-    by_row: dict[str, list[float | None]] = {}
-    if separation is not None:
-        by_row["auc"] = separation.auc
-        if separation.pairs_above:
-            by_row["pairs_above"] = separation.pairs_above
+def _provenance(kind: str, sides: Sides, options: _Options) -> dict[str, Any]:
+    """What facts of the model and evidence leave out."""
     return {
         "made_by": f"tensor_tracer {__version__} vectors.extract",
         "kind": kind, "tokens": KINDS[kind].tokens,
         "first_token": "included" if options.includes_first else "left out",
         "layer_base": 0, "rows": _kRows,
-        "positive": _facts_of(sides[0]), "negative": _facts_of(sides[1]), "texts_in_vector": texts,
-        "best_layer": separation.best_layer if separation is not None else None,
-        "held_out_texts": list(separation.texts) if separation is not None else None, "by_row": by_row,
+        "positive": _facts_of(sides[0]), "negative": _facts_of(sides[1]),
     }  # fmt: skip
 
 

@@ -10,9 +10,10 @@
 #include "src/attach/packed.h"
 #include "src/attach/run.h"
 #include "tensor_tracer/trace/device_runtime.h"
+#include "tensor_tracer/vectors/contrast.h"
 
-// The classes torch.classes.tensor_tracer.Run and .Forward of the Python package, whose modules in
-// python/tensor_tracer/attaching call them. Texts are JSON. They call no function of Python, and
+// The classes torch.classes.tensor_tracer.Run, .Forward and .GroupSums of the Python package, whose
+// modules call them. Texts are JSON. They call no function of Python, and
 // PyTorch releases its lock while they run.
 namespace tt::attach {
 namespace {
@@ -54,6 +55,16 @@ class BoundRun : public torch::CustomClassHolder {
   std::unique_ptr<Run> run_;
 };
 
+class BoundSums : public torch::CustomClassHolder {
+ public:
+  BoundSums(std::int64_t rows, std::int64_t hidden_size) : sums_(rows, hidden_size) {}
+  vectors::GroupSums& operator*() { return sums_; }
+
+ private:
+  vectors::GroupSums sums_;
+};
+
+using SumsPointer = c10::intrusive_ptr<BoundSums>;
 using RunPointer = c10::intrusive_ptr<BoundRun>;
 using ForwardPointer = c10::intrusive_ptr<BoundForward>;
 
@@ -160,6 +171,39 @@ void bind_forward(torch::Library& library) {
           "end", [](const ForwardPointer& one) { (**one).end(); });
 }
 
+/// As GroupSums::add() and group_of(). `has`: bool [kinds].
+void add_text(const SumsPointer& sums, std::int64_t side, const std::vector<std::int64_t>& place,
+              const at::Tensor& states, const at::Tensor& has) {
+  const std::int64_t group = vectors::GroupSums::group_of(place.at(0), place.at(1),
+                                                          static_cast<std::uint64_t>(place.at(2)));
+  (**sums).add(static_cast<vectors::Side>(side), group, states, has);
+}
+
+std::string evidence(const SumsPointer& sums, const at::Tensor& projections, std::int64_t positive,
+                     std::int64_t kind, bool are_pairs, std::int64_t seed) {
+  const vectors::ExtractedVector vector =
+      vectors::extract_vector(**sums, {projections, positive}, static_cast<vectors::Kind>(kind),
+                              are_pairs, static_cast<std::uint64_t>(seed));
+  return vectors::evidence_of(vector).dump();
+}
+
+void bind_sums(torch::Library& library) {
+  library.class_<BoundSums>("GroupSums")
+      .def(torch::init<std::int64_t, std::int64_t>())
+      .def("add", add_text)
+      .def(
+          "states", [](const SumsPointer& one) { return (**one).states(); })
+      .def(
+          "counts", [](const SumsPointer& one) { return (**one).counts(); })
+      .def(
+          "differences",
+          [](const SumsPointer& one) {
+            vectors::require_finite(**one);
+            return (**one).differences();
+          })
+      .def("evidence", evidence);
+}
+
 TORCH_LIBRARY(tensor_tracer, library) {
   library.def("to_local(Tensor(a) x) -> Tensor(a)");
   library.def("has_cuda_kernels() -> bool", trace::has_cuda_kernels);
@@ -167,6 +211,7 @@ TORCH_LIBRARY(tensor_tracer, library) {
   library.def("call_head(Tensor x, int head, str module) -> Tensor");
   library.def("tokenize(str text, int model) -> str");
   bind_forward(library);
+  bind_sums(library);
   library.def(
       "run_model(__torch__.torch.classes.tensor_tracer.Forward forward, Tensor tokens, int model) "
       "-> "

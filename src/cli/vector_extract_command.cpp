@@ -137,32 +137,6 @@ std::vector<ExtractedVector> extract_vectors(const ExtractSetup& setup, const mo
   return extraction.run(contrast);
 }
 
-json list_of(const at::Tensor& numbers) {
-  json list = json::array();
-  for (std::int64_t i = 0; i < numbers.numel(); ++i) {
-    const double number = numbers[i].item<double>();
-    list.push_back(std::isfinite(number) ? json(number) : json());
-  }
-  return list;
-}
-
-json list_of(const std::vector<std::optional<double>>& numbers) {
-  json list = json::array();
-  for (const auto& number : numbers) list.push_back(number ? json(*number) : json());
-  return list;
-}
-
-json evidence_of(const ExtractedVector& vector) {
-  json by_row = {{"cosine", list_of(vector.stability.mean)},
-                 {"cosine_5%", list_of(vector.stability.low)}};
-  if (vector.scores) {
-    by_row["auc"] = list_of(vector.scores->area);
-    if (!vector.scores->pairs_above.empty())
-      by_row["pairs_above"] = list_of(vector.scores->pairs_above);
-  }
-  return by_row;
-}
-
 // docs/vectors.md, "Provenance".
 json provenance_of(const ExtractSetup& setup, const std::string& fingerprint, vectors::Kind kind,
                    const ExtractedVector& vector) {
@@ -178,11 +152,8 @@ json provenance_of(const ExtractSetup& setup, const std::string& fingerprint, ve
                 {"tokenizer_sha256", setup.model.tokenizer.sha256},
                 {"dtype", setup.config.compute_dtype()},
                 {"positive", setup.sides[vectors::kPositive].facts()},
-                {"negative", setup.sides[vectors::kNegative].facts()},
-                {"texts_in_vector", vector.texts},
-                {"best_layer", vector.best_layer ? json(*vector.best_layer) : json()},
-                {"held_out_texts", vector.scores ? json(vector.scores->texts) : json()},
-                {"by_row", evidence_of(vector)}};
+                {"negative", setup.sides[vectors::kNegative].facts()}};
+  facts.update(vectors::evidence_of(vector));
   if (!files.load_adapter.empty()) facts["adapter"] = files.load_adapter;
   return facts;
 }

@@ -2,61 +2,19 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <limits>
-#include <stdexcept>
-#include <string>
 #include <utility>
-
-#include "tensor_tracer/vectors/separation.h"
 
 // Shapes: K kinds, R rows, H hidden, N held-out texts of both sides.
 
 namespace tt::vectors {
 namespace {
 
-using Numbers = std::vector<double>;
-
 std::int64_t side_of(std::int64_t number) { return number % kNumSides; }
 std::int64_t index_of(std::int64_t number) { return number / kNumSides; }
 
 bool are_pairs(const Contrast& contrast) {
   return contrast[kPositive].size == contrast[kNegative].size;
-}
-
-// The numbers of a side at a row, of texts first, first + 2, and so on. `projections`: [texts, R].
-Numbers every_second(const at::Tensor& projections, std::int64_t first, std::int64_t row) {
-  Numbers numbers;
-  for (std::int64_t text = first; text < projections.size(0); text += 2)
-    numbers.push_back(projections[text][row].item<double>());
-  return numbers;
-}
-
-// Drops texts without tokens of the kind, which have NaN; of pairs, both texts.
-void drop_unknown(std::array<Numbers, kNumSides>& sides, bool keeps_pairs) {
-  if (!keeps_pairs) {
-    for (Numbers& side : sides)
-      std::erase_if(side, [](double number) { return std::isnan(number); });
-    return;
-  }
-  std::array<Numbers, kNumSides> kept;
-  for (std::size_t i = 0; i < sides[kPositive].size(); ++i) {
-    if (std::isnan(sides[kPositive][i]) || std::isnan(sides[kNegative][i])) continue;
-    for (const Side side : {kPositive, kNegative}) kept[side].push_back(sides[side][i]);
-  }
-  sides = std::move(kept);
-}
-
-void require_finite(const GroupSums& sums) {
-  const at::Tensor differences_KRH = sums.differences(), texts_SK = sums.texts();
-  for (std::int64_t kind = 0; kind < kNumKinds; ++kind) {
-    const bool is_known = texts_SK.select(1, kind).gt(0).all().item<bool>();
-    const at::Tensor finite_R = at::isfinite(differences_KRH[kind]).all(1);
-    if (!is_known || finite_R.all().item<bool>()) continue;
-    const auto row = finite_R.logical_not().to(at::kByte).argmax().item<std::int64_t>();
-    throw std::runtime_error("the hidden states of row " + std::to_string(row) +
-                             " are not finite: the model has weights that are not, or overflows");
-  }
 }
 
 }  // namespace
@@ -128,11 +86,12 @@ GroupSums Extraction::sum_texts(const Contrast& contrast) const {
   Part part{contrast};
   for (const Side side : {kPositive, kNegative})
     part.end[side] = contrast[side].size - held_out(contrast, side);
-  visit_part(part, [&](std::int64_t side, std::int64_t index, const StateMeans& means,
-                       std::int64_t text) {
-    const std::int64_t size = part.end[static_cast<std::size_t>(side)];
-    sums.add(static_cast<Side>(side), GroupSums::group_of(index, size, options_.seed), means, text);
-  });
+  visit_part(
+      part, [&](std::int64_t side, std::int64_t index, const StateMeans& means, std::int64_t text) {
+        const std::int64_t size = part.end[static_cast<std::size_t>(side)];
+        sums.add(static_cast<Side>(side), GroupSums::group_of(index, size, options_.seed),
+                 means.states[text], means.counts[text].gt(0));
+      });
   if (groups_.coordinates.tensor == 0) {
     groups_.data.all_reduce(sums.states());
     groups_.data.all_reduce(sums.counts());
@@ -167,61 +126,16 @@ at::Tensor Extraction::project_held_out(const Contrast& contrast,
   return all_NKR;
 }
 
-void Extraction::add_scores(const Contrast& contrast, const at::Tensor& projections_NR,
-                            ExtractedVector& vector) const {
-  const std::int64_t positive = held_out(contrast, kPositive);
-  if (positive == 0) return;
-  const std::array<at::Tensor, kNumSides> sides = {
-      projections_NR.narrow(0, 0, positive),
-      projections_NR.narrow(0, positive, projections_NR.size(0) - positive)};
-  HeldOutScores scores;
-  std::pair<double, double> best = {-1, 0};  // area, effect size
-  for (std::int64_t row = 0; row < projections_NR.size(1); ++row) {
-    for (const std::int64_t half : {0, 1}) {
-      std::array<Numbers, kNumSides> numbers;
-      for (const Side side : {kPositive, kNegative})
-        numbers[side] = every_second(sides[side], half, row);
-      drop_unknown(numbers, are_pairs(contrast));
-      const auto area = area_under_curve(numbers[kPositive], numbers[kNegative]);
-      if (half == 1) {
-        scores.area.push_back(area);
-        for (const Side side : {kPositive, kNegative})
-          scores.texts[side] = std::ssize(numbers[side]);
-        if (are_pairs(contrast))
-          scores.pairs_above.push_back(share_above(numbers[kPositive], numbers[kNegative]));
-        continue;
-      }
-      const double effect = effect_size(numbers[kPositive], numbers[kNegative]).value_or(0);
-      const bool is_layer = row > 0 && row + 1 < projections_NR.size(1);
-      if (!area || !is_layer || std::pair(*area, effect) <= best) continue;
-      best = {*area, effect};
-      vector.best_layer = row;
-    }
-  }
-  vector.scores = std::move(scores);
-}
-
-ExtractedVector Extraction::describe(const Contrast& contrast, const GroupSums& sums,
-                                     const at::Tensor& projections_NKR, Kind kind) const {
-  ExtractedVector vector;
-  const at::Tensor texts_S = sums.texts().select(1, kind);
-  for (const Side side : {kPositive, kNegative})
-    vector.texts[side] = static_cast<std::int64_t>(texts_S[side].item<double>());
-  if (vector.texts[kPositive] == 0 || vector.texts[kNegative] == 0) return vector;
-  vector.rows = sums.differences()[kind];
-  vector.stability = bootstrap(sums, kind, are_pairs(contrast), kResamples, options_.seed);
-  add_scores(contrast, projections_NKR.select(1, kind), vector);
-  return vector;
-}
-
 std::vector<ExtractedVector> Extraction::run(const Contrast& contrast) const {
   const GroupSums sums = sum_texts(contrast);
   if (groups_.coordinates.tensor == 0) require_finite(sums);
-  const at::Tensor projections_NKR = project_held_out(contrast, sums.differences());
+  const HeldOutProjections held_out_texts{project_held_out(contrast, sums.differences()),
+                                          held_out(contrast, kPositive)};
   std::vector<ExtractedVector> vectors;
   if (groups_.world.rank() != 0) return vectors;
   for (const Kind kind : {kResponse, kPrompt, kLastPrompt})
-    vectors.push_back(describe(contrast, sums, projections_NKR, kind));
+    vectors.push_back(
+        extract_vector(sums, held_out_texts, kind, are_pairs(contrast), options_.seed));
   return vectors;
 }
 

@@ -19,9 +19,10 @@ std::int64_t GroupSums::group_of(std::int64_t index, std::int64_t size, std::uin
   return static_cast<std::int64_t>(base::mix(seed, static_cast<std::uint64_t>(index)) % kGroups);
 }
 
-void GroupSums::add(Side side, std::int64_t group, const StateMeans& means, std::int64_t text) {
-  states_[side][group].add_(means.states[text]);
-  counts_[side][group].add_(means.counts[text].gt(0));
+void GroupSums::add(Side side, std::int64_t group, const at::Tensor& states,
+                    const at::Tensor& has) {
+  states_[side][group].add_(states);
+  counts_[side][group].add_(has);
 }
 
 at::Tensor GroupSums::differences() const {

@@ -11,9 +11,8 @@
 #include "tensor_tracer/data/prompted_texts.h"
 #include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/train/groups.h"
-#include "tensor_tracer/vectors/bootstrap.h"
+#include "tensor_tracer/vectors/contrast.h"
 #include "tensor_tracer/vectors/group_sums.h"
-#include "tensor_tracer/vectors/kinds.h"
 #include "tensor_tracer/vectors/state_reader.h"
 #include "tensor_tracer/vectors/text_spreader.h"
 
@@ -34,26 +33,6 @@ struct ExtractionOptions {
   std::uint64_t seed = 0;             // of the bootstrap
 };
 
-/// How well the projections on the rows of a vector tell texts apart that are not in the vector.
-/// By row.
-struct HeldOutScores {
-  std::vector<std::optional<double>> pairs_above;  // share_above(); empty: the texts are no pairs
-  std::vector<std::optional<double>> area;         // area_under_curve()
-  std::array<std::int64_t, kNumSides> texts = {};
-};
-
-/// A vector of one kind.
-struct ExtractedVector {
-  at::Tensor rows;  // float64 [layers + 1, hidden]
-  std::array<std::int64_t, kNumSides> texts = {};
-  Stability stability;
-  /// Of every second held-out text. nullopt: none is held out.
-  std::optional<HeldOutScores> scores;
-  /// The layer, the last one left out, with the largest area on the other held-out texts, and of
-  /// equal ones the largest effect_size(). nullopt: as `scores`.
-  std::optional<std::int64_t> best_layer;
-};
-
 /// Makes direction vectors of the difference between two sides of texts (Chen et al. 2025, "Persona
 /// vectors", arXiv 2507.21509): for each kind the mean over the positive texts of their mean hidden
 /// states, minus the same of the negative texts. If both sides have the same number of texts, texts
@@ -62,7 +41,6 @@ class Extraction {
  public:
   /// Called on global rank 0 for each text that is read.
   using OnText = std::function<void()>;
-  static constexpr std::int64_t kResamples = 400;
   /// With fewer texts of a side to hold out, none of either side is held out.
   static constexpr std::int64_t kLeastHeldOut = 4;
 
@@ -85,10 +63,6 @@ class Extraction {
                                std::int64_t text)>& take) const;
   GroupSums sum_texts(const Contrast& contrast) const;
   at::Tensor project_held_out(const Contrast& contrast, const at::Tensor& directions) const;
-  ExtractedVector describe(const Contrast& contrast, const GroupSums& sums,
-                           const at::Tensor& projections, Kind kind) const;
-  void add_scores(const Contrast& contrast, const at::Tensor& projections,
-                  ExtractedVector& vector) const;
 
   const model::Gpt& model_;
   const train::Groups& groups_;

@@ -4,8 +4,6 @@
 
 #include <cstdint>
 
-#include "tensor_tracer/vectors/state_reader.h"
-
 namespace tt::vectors {
 
 /// The two sides of a contrast, in this order in all tensors.
@@ -23,8 +21,9 @@ class GroupSums {
   /// The group of text `index` of `size`: its own, if there are not more texts than groups, else a
   /// drawn one. Texts of the two sides with one index are in one group.
   static std::int64_t group_of(std::int64_t index, std::int64_t size, std::uint64_t seed);
-  /// Adds text `text` of `means`. A kind without tokens is left out.
-  void add(Side side, std::int64_t group, const StateMeans& means, std::int64_t text);
+  /// Adds a text. `states`: float64 [kinds, rows, hidden], zeros where there is no token. `has`:
+  /// bool [kinds]: the kinds of which the text has a token.
+  void add(Side side, std::int64_t group, const at::Tensor& states, const at::Tensor& has);
 
   /// float64 [kinds, rows, hidden]: the mean of the positive texts minus that of the negative ones;
   /// NaN if a side of the kind has no text.

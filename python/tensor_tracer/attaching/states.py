@@ -72,7 +72,7 @@ class HiddenMeans:
 
     def __init__(self, rows: Mapping[int, tuple[int, Site]], tensor_index: int) -> None:
         """`rows`: by the library's number of the site. `tensor_index`: of this tensor-parallel rank."""
-        self._rows, self._index = rows, tensor_index
+        self._rows, self.tensor_index = rows, tensor_index
         self._missing: set[int] = set()
 
     def begin(self, weights: Tensor, hidden_size: int) -> None:
@@ -99,11 +99,11 @@ class HiddenMeans:
         row, site = self._rows[number]
         self._missing.discard(number)
         is_part = site.layout.dim is not None
-        if not is_part and self._index > 0:
+        if not is_part and self.tensor_index > 0:
             return  # the first tensor-parallel rank has the whole
         states, weights = _batch_first(local, site, len(self._weights)), self._weights
         if is_part:
-            weights = weights.narrow(2, self._index * states.shape[1], states.shape[1])
+            weights = weights.narrow(2, self.tensor_index * states.shape[1], states.shape[1])
         self.sums[:, :, row] = weights @ states.to(torch.float64)
 
 
@@ -121,6 +121,11 @@ class StateReader:
     @property
     def rank(self) -> int:
         return self._groups.rank
+
+    @property
+    def counts_texts(self) -> bool:
+        """One of the ranks that share the states of a text is true."""
+        return self._means.tensor_index == 0
 
     @property
     def most_tokens(self) -> int | None:

@@ -11,19 +11,20 @@ namespace {
 
 const auto kDoubles = at::device(at::kCPU).dtype(at::kDouble);
 
-// A text whose only kind with tokens is the response: [1, kinds, 1 row, 2].
-StateMeans text_with(double x, double y) {
-  StateMeans means{at::zeros({1, kNumKinds, 1, 2}, kDoubles), at::zeros({1, kNumKinds}, kDoubles)};
-  means.states[0][kResponse][0].copy_(at::tensor({x, y}, kDoubles));
-  means.counts[0][kResponse].fill_(3);
-  return means;
+// Adds a text whose only kind with tokens is the response, to sums of 1 row of 2.
+void add(GroupSums& sums, Side side, std::int64_t group, double x, double y) {
+  const at::Tensor states = at::zeros({kNumKinds, 1, 2}, kDoubles);
+  states[kResponse][0].copy_(at::tensor({x, y}, kDoubles));
+  const at::Tensor has = at::zeros({kNumKinds}, at::kBool);
+  has[kResponse].fill_(true);
+  sums.add(side, group, states, has);
 }
 
 TEST(GroupSums, TheDifferenceIsThatOfTheMeans) {
   GroupSums sums(1, 2);
-  sums.add(kPositive, 0, text_with(1, 2), 0);
-  sums.add(kPositive, 5, text_with(3, 6), 0);
-  sums.add(kNegative, 0, text_with(1, 1), 0);
+  add(sums, kPositive, 0, 1, 2);
+  add(sums, kPositive, 5, 3, 6);
+  add(sums, kNegative, 0, 1, 1);
   EXPECT_TRUE(sums.differences()[kResponse][0].equal(at::tensor({1.0, 3.0}, kDoubles)));
   EXPECT_TRUE(sums.texts()[kPositive].equal(at::tensor({2.0, 0.0, 0.0}, kDoubles)));
   EXPECT_TRUE(sums.differences()[kPrompt].isnan().all().item<bool>());
@@ -44,8 +45,8 @@ TEST(GroupSums, FewTextsAreGroupsAndManyAreSpread) {
 TEST(Bootstrap, TextsThatAgreeGiveCosinesOfOne) {
   GroupSums sums(1, 2);
   for (std::int64_t group = 0; group < 6; ++group) {
-    sums.add(kPositive, group, text_with(5, 1), 0);
-    sums.add(kNegative, group, text_with(1, 0), 0);
+    add(sums, kPositive, group, 5, 1);
+    add(sums, kNegative, group, 1, 0);
   }
   for (const bool is_paired : {false, true}) {
     const Stability found = bootstrap(sums, kResponse, is_paired, 100, 1);
@@ -62,8 +63,8 @@ TEST(Bootstrap, PairsAreDrawnTogether) {
   constexpr std::int64_t kPairs = 8;
   for (std::int64_t pair = 0; pair < kPairs; ++pair) {
     const double common = 100.0 * static_cast<double>(pair);
-    sums.add(kPositive, pair, text_with(common + 1, pair % 2 == 0 ? 1 : -1), 0);
-    sums.add(kNegative, pair, text_with(common, 0), 0);
+    add(sums, kPositive, pair, common + 1, pair % 2 == 0 ? 1 : -1);
+    add(sums, kNegative, pair, common, 0);
   }
   double expected = 0, chance = std::pow(0.5, kPairs);
   for (int k = 0; k <= kPairs; ++k) {
@@ -80,8 +81,8 @@ TEST(Bootstrap, PairsAreDrawnTogether) {
 
 TEST(Bootstrap, OneGroupTellsNothing) {
   GroupSums sums(1, 2);
-  sums.add(kPositive, 0, text_with(1, 2), 0);
-  sums.add(kNegative, 0, text_with(1, 1), 0);
+  add(sums, kPositive, 0, 1, 2);
+  add(sums, kNegative, 0, 1, 1);
   const Stability found = bootstrap(sums, kResponse, true, 10, 1);
   EXPECT_TRUE(std::isnan(found.mean.item<double>()) && std::isnan(found.low.item<double>()));
 }
