@@ -114,7 +114,7 @@ test('a step is typed while others come', kSmoke, async ({ page, recorded }) => 
 test.describe('another recording', () => {
   test.use({ compares: true });
 
-  test('is a side of its own, and its records stay apart', async ({ page, recorded, baseline }) => {
+  test('is a separate side, and its records stay apart', async ({ page, recorded, baseline }) => {
     await compare(page, recorded, '&layer=2');
     await page.getByLabel('Run of B').selectOption('baseline');
     await expect(page.getByRole('heading', { name: 'B, step 15: L2' })).toBeVisible();

@@ -162,7 +162,7 @@ test('a link carries the draft, and only a draft', async ({ page, run, context }
   await expect(other.getByTestId('plan-changes')).toHaveText(await changesText(page));
   await idle(other);
   expect(other.url()).toBe(page.url());
-  // Applied, it is the plan in force: the other page's draft is none any more either.
+  // Applied, it is the plan in force: the other page's draft is no longer a draft either.
   await page.getByTestId('apply').click();
   await expect(page.getByTestId('plan-in-force')).toContainText('as plan 2');
   await expect(other.getByTestId('plan-outcome')).toHaveText(/No changes/);

@@ -167,7 +167,7 @@ export class Expected {
     return String.fromCharCode(...positions.map((each) => this.token(step, each)));
   }
 
-  /** By step, from 1; NaN where there is none. */
+  /** By step, from 1; NaN: the step has no number. */
   scalar(name: string): Float64Array {
     const { steps, values } = this.told.scalars[name];
     const numbers = doubles(values);

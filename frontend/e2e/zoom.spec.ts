@@ -16,7 +16,7 @@ function unreachable(page: Page): Promise<readonly string[]> {
       control.scrollIntoView({ block: 'center', inline: 'center' });
       const { left, top, width, height } = control.getBoundingClientRect();
       const hit = document.elementFromPoint(left + width / 2, top + height / 2);
-      // A canvas lies with its marks in a box of their own.
+      // A canvas lies with its marks in a separate box.
       const box = control.tagName === 'CANVAS' ? control.parentElement : control;
       if (box?.contains(hit) === true) continue;
       const name = control.getAttribute('data-testid') ?? control.textContent?.trim() ?? '';

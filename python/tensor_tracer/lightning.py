@@ -83,6 +83,6 @@ def _traced(pl_module: nn.Module, path: str | None) -> nn.Module:
     names = [name for name, child in pl_module.named_children() if any(True for _ in child.parameters())]
     if len(names) != 1:
         message = f"{len(names)} attributes of the LightningModule have weights: {', '.join(names)}"
-        remedy = "name the one that gets the tokens; put the layers into one module, if there is none"
+        remedy = "name the one that gets the tokens; if there is no such module, put the layers into one"
         raise TensorTracerError("invalid_argument", message, "module", remedy)
     return pl_module.get_submodule(names[0])

@@ -6,7 +6,7 @@
     training.train_step = tt.megatron.wrap_train_step(training.train_step, port=8765)
     training.pretrain(…)
 
-Megatron-Core 0.16.1 has no means of its own to observe a training: no callbacks, and no named sites for tensors
+Megatron-Core 0.16.1 has no means to observe a training: no callbacks, and no named sites for tensors
 inside the model. So the function that trains one step is replaced, and tensors come from hooks on modules.
 """
 

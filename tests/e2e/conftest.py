@@ -49,13 +49,13 @@ def working_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[Hub]:
-    """A hub of its own; the test fails if it dies."""
+    """A hub for one test; the test fails if it dies."""
     with running_hub(tmp_path / "run") as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def shared_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    """One hub for all tests of a file, each on connections of its own."""
+    """One hub for all tests of a file, each on its own connections."""
     with running_hub(tmp_path_factory.mktemp("hub") / "run") as running:
         yield running

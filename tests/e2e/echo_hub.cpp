@@ -19,7 +19,7 @@ namespace {
 
 class EchoRoom : public Room {
  public:
-  // A batch of no bytes: each record is a message of its own.
+  // A batch of no bytes: each record is a separate message.
   EchoRoom() : Room({.queue = {.total_bytes = std::size_t{64} << 20U, .batch_bytes = 0}}) {}
 
   void on_text(Client& client, std::string_view text, Clock::time_point /*now*/) override {
@@ -29,7 +29,7 @@ class EchoRoom : public Room {
       client.close("more than the queue holds");
   }
 
-  // Every record has a key of its own, so that none replaces another.
+  // Every record has another key, so that none replaces another.
   void on_binary(Client& client, const SharedBytes& message, Clock::time_point now) override {
     client.queue().push_record({.key = {.run = ++messages_}, .bytes = message}, now);
     client.queue().end_message(now);

@@ -39,7 +39,7 @@ RECORD = dict(
 
 @contextlib.contextmanager
 def in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """In a thread of its own, which is to end when the event is set."""
+    """In a separate thread, which is to end when the event is set."""
     over = threading.Event()
     thread = threading.Thread(target=work, args=(over,), daemon=True)
     thread.start()

@@ -128,7 +128,7 @@ class RawWebSocket:
         return HttpAnswer(self.socket)
 
     def send(self, *frames: bytes, chop: int | None = None, pause: float = 0) -> None:
-        """In one piece, or in pieces of `chop` bytes, each a segment of its own."""
+        """In one piece, or in pieces of `chop` bytes, each a separate segment."""
         data = b"".join(frames)
         size = chop or max(len(data), 1)
         with contextlib.suppress(ConnectionError):  # what the hub thought is read afterwards

@@ -25,7 +25,7 @@ UPGRADE = (
 
 
 def ask(hub: Hub, line: str, headers: str = "", host: str | None = "localhost", body: str = ""):
-    """One request on a connection of its own."""
+    """One request on a new connection."""
     connection = RawSocket(hub.port)
     host_line = "" if host is None else f"Host: {host}\r\n"
     length = f"Content-Length: {len(body)}\r\n" if body else ""
@@ -401,7 +401,7 @@ def test_half_open_connections_keep_nobody_out_and_are_cut_off(hub: Hub) -> None
     assert all(connection.is_closed_within(7) for connection in idle)
 
 
-@pytest.mark.skipif(sanitized(), reason="the sanitizers need descriptors of their own")
+@pytest.mark.skipif(sanitized(), reason="the sanitizers need more descriptors")
 def test_out_of_descriptors_passes(tmp_path: Path) -> None:
     import resource
 

@@ -210,7 +210,7 @@ def out_of_descriptors(hub: Hub) -> None:
 
 
 @pytest.mark.smoke
-@pytest.mark.skipif(sanitized(), reason="the sanitizers need descriptors of their own")
+@pytest.mark.skipif(sanitized(), reason="the sanitizers need more descriptors")
 def test_out_of_descriptors_beside_a_worker(hub: Hub) -> None:
     with unharmed(hub):
         out_of_descriptors(hub)
@@ -218,7 +218,7 @@ def test_out_of_descriptors_beside_a_worker(hub: Hub) -> None:
 
 @contextlib.contextmanager
 def listening(viewer: Peer) -> Iterator[None]:
-    """In a thread of its own."""
+    """In a separate thread."""
     def listen(over: threading.Event) -> None:
         while not over.is_set():
             viewer.drain(0.05)

@@ -23,7 +23,7 @@ RACES_OF_A_PAIR = 50  # few enough messages of each client for any limit on thei
 
 
 class Trainer:
-    """A fake one: answers each request once, in a thread of its own."""
+    """A fake one: answers each request once, in a separate thread."""
 
     def __init__(self, hub: Hub) -> None:
         self.peer = hub.worker()

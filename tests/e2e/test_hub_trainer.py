@@ -35,10 +35,10 @@ def test_metrics_and_log_of_a_run(flags: Flags, tmp_path: Path) -> None:
         viewer.drain(1.5)
         calm = scrape(hub)
         assert faults(get(hub, "/metrics").body.decode()) == []
-        # The loss of a model whose second layer gives no numbers is none either.
+        # The loss of a model whose second layer gives no numbers is no number either.
         program = {"name": "break", "program": "layers[2].output *= 1e39 * 1e39", "ttl": 3}
         assert "result" in viewer.request("intervention.apply", program)
-        wait_until(lambda: scrape(hub)['nonfinite_steps_total{number="loss"}'] >= 1, "a loss that is none")
+        wait_until(lambda: scrape(hub)['nonfinite_steps_total{number="loss"}'] >= 1, "a loss that is no number")
         broken = scrape(hub)
         log = [json.loads(line) for line in hub.log().splitlines()]
     assert 0 < calm['worker_send_seconds_total{rank="0"}'] < 60 and 'worker_queue_bytes{rank="0"}' in calm

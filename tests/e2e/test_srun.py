@@ -1,4 +1,4 @@
-"""Ranks started by a real srun: a Slurm of its own on loopback."""
+"""Ranks started by a real srun: a separate Slurm on loopback."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_mesh_that_does_not_fit_is_refused(flags: Flags, cluster: dict[str, st
 
 @pytest.mark.parametrize("how", ["scancel", "Ctrl-C"])
 def test_a_cancelled_step_leaves_nothing(how: str, flags: Flags, tmp_path: Path) -> None:
-    """scancel asks with SIGTERM; srun passes Ctrl-C on. On a Slurm of its own: after a cancelled
+    """scancel asks with SIGTERM; srun passes Ctrl-C on. On a separate Slurm: after a cancelled
     step it may fail to launch the next."""
     folder = tmp_path / "run"
     endless = {**flags, "train_iters": 1_000_000, "tensor_model_parallel_size": 2,

@@ -23,7 +23,7 @@ def flags(tmp_path_factory: pytest.TempPathFactory) -> Flags:
 
 
 def on_a_terminal(line: list[str], env: dict[str, str]) -> str:
-    """All that the program writes to a terminal of its own."""
+    """All that the program writes to a separate terminal."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(line, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env=env) as program:
         os.close(theirs)

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
-/// One run of a fuzz target: libFuzzer calls it with inputs of its own, replay_main.cpp with the
+/// One run of a fuzz target: libFuzzer calls it with inputs that it makes, replay_main.cpp with the
 /// files of a corpus. It returns 0, or the process dies: whatever throws, aborts or leaks is found.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

@@ -32,7 +32,7 @@ class OwnFile {
   OwnFile& operator=(const OwnFile&) = delete;
 
   void write(std::string_view bytes) const {
-    remove();  // the log of another input is none of this one
+    remove();  // the log of another input does not belong to this one
     std::ofstream file(path_, std::ios::binary | std::ios::trunc);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     require(file.good(), "the file can be written");

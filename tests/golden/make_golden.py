@@ -308,7 +308,7 @@ def notifications() -> list[dict]:
 
 
 def malformed() -> list[dict]:
-    """What is none of the three forms, with the id that the refusal carries."""
+    """A message of none of the three forms, with the id that the refusal carries."""
     texts = [(0, "[1]"), (4, '{"id": 4}'), (0, '{"id": 0, "method": "ping"}'), (0, "{"), (0, ""),
              (5, '{"id": 5, "method": "ping", "more": 1}'), (0, '{"event": "step", "params": 1}'),
              (0, f'{{"id": {2**53}, "method": "ping"}}')]

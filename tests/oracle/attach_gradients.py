@@ -14,7 +14,7 @@ Found = tuple[dict[int, Tensor], Any]
 
 
 def scaled(attach: Options, scaling: str) -> Found:
-    """By step, the gradient of the first micro-batch's logits of its own mean loss, which autograd computes apart; and
+    """By step, the gradient of the mean loss of the first micro-batch by its logits, which autograd computes apart; and
     the sites. `scaling`: "scaler", "none", or "engine", which hides the loss from the tracer."""
     training = Training("plain", "ddp" if scaling == "scaler" else "none", attach)
     scaler = torch.amp.GradScaler("cpu", init_scale=LOSS_SCALE, enabled=scaling == "scaler")

@@ -233,7 +233,7 @@ def scale_by_hooks(root: nn.Module, scale: dict[str, Any], witness: Witness) -> 
 
 
 def give_own_inputs(modules: Iterable[nn.Module]) -> None:
-    """Each module gets a tensor of its own, which has a gradient of its own, as DTensor's styles give one."""
+    """Each module gets a separate tensor with a separate gradient, as DTensor's styles give one."""
 
     def own(value: Any) -> Any:
         return value.view_as(value) if isinstance(value, Tensor) and value.is_floating_point() else value

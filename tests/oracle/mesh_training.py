@@ -93,7 +93,7 @@ def parallelize(model: nn.Module, mesh: DeviceMesh, is_sequence_parallel: bool) 
 
 
 def modules_with_styles(model: nn.Module, is_sequence_parallel: bool) -> list[nn.Module]:
-    """Those to which parallelize() gives a tensor of their own."""
+    """Those to which parallelize() gives a separate tensor."""
     names = layer_styles(is_sequence_parallel)
     in_layers = [layer.get_submodule(name) for layer in model.model.layers for name in names]
     return [*in_layers, *map(model.get_submodule, model_styles(is_sequence_parallel))]

@@ -1,4 +1,4 @@
-"""Runs of the program with many interventions, each acting in steps of its own, and what they left."""
+"""Runs of the program with many interventions, each acting in other steps, and what they left."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch import Tensor
 from viewer import RequestError, Viewer, live_run
 from websockets.exceptions import ConnectionClosed
 
-# At most 32 programs are in force at a time. With 1 each has a run of its own.
+# At most 32 programs are in force at a time. With 1 each has a separate run.
 PROGRAMS_PER_RUN = int(os.environ.get("TT_PROGRAMS_PER_RUN", "32"))
 Mesh = tuple[int, int]  # tensor, data
 

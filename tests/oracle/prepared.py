@@ -39,7 +39,7 @@ def write_lines(path: Path, lines: Iterable[Any]) -> Path:
 
 
 def prepare(*words: object) -> subprocess.CompletedProcess[str]:
-    """As the program, but without a process of its own."""
+    """As the program, but in this process."""
     output, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         code = main([str(word) for word in words])

@@ -43,7 +43,7 @@ def both(work: Any, ranks: int, folder: Path, *arguments: Any, **more: Any) -> t
 
 
 def records(folder: Path) -> list[Record]:
-    """Of all recordings: a hub that takes the place of a dead one begins a file of its own."""
+    """Of all recordings: a hub that takes the place of a dead one begins another file."""
     found = []
     for file in (folder / "record").glob("*.ttrec"):
         with contextlib.suppress(RecordError), open_recording(file) as recording:  # the dead hub may have written no run
@@ -234,7 +234,7 @@ def test_detach_leaves_nothing_behind(kind: str, wrap: str, ranks: int, raises: 
             assert one.result["attached"]["children"] and one.result["attached"]["ours"]
         if ranks > 1:
             assert one.result["attached"]["groups"] > one.result["before"]["groups"]
-            # These threads wake up a hundred times a second: our groups have none of their own. Before 2.13 they have
+            # These threads wake up a hundred times a second: our groups have no such thread. Before 2.13 they have
             # no name.
             assert one.result["attached"]["loops"] == one.result["before"]["loops"]
             assert one.result["before"]["loops"] > 0 or torch.__version__ < "2.13"

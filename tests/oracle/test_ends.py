@@ -143,7 +143,7 @@ def test_a_run_that_is_done_says_so(flags, tmp_path: Path) -> None:
 
 @contextmanager
 def demo(folder: Path, until: str, *flags: str) -> Iterator[LiveRun]:
-    """scripts/demo.sh in a session of its own, as in a terminal, once it has printed `until`."""
+    """scripts/demo.sh in a separate session, as in a terminal, once it has printed `until`."""
     line = ["scripts/demo.sh", "--train-iters", "100000", "--tensor-tracer-port", "0", "--run-dir",
             str(folder / "run"), *flags]  # fmt: skip
     with open(folder / "output.txt", "wb") as output:

@@ -150,7 +150,7 @@ def seen(path: str, one: nn.Module, *shape: int, is_output: bool = True) -> Seen
 
 
 def row_of(one: Seen, rows: int = BATCH, ranks: int = 2) -> Any:
-    """The row, or the reason that there is none."""
+    """The row, or the reason why there is no row."""
     [site] = make_sites([one], {}, Batch(rows, TOKENS, is_sequence_first=True), ranks)
     return site.problem or (site.row["view"], site.row.get("dim"), site.row.get("segments"), site.row["features"])
 

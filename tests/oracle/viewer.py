@@ -110,7 +110,7 @@ class Viewer:
 
 
 class LiveRun:
-    """A running trainer with a hub of its own."""
+    """A running trainer with its hub."""
 
     def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
         self.process = process

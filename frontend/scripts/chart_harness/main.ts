@@ -49,7 +49,7 @@ function frame(): Promise<number> {
   return new Promise((resolve) => requestAnimationFrame(resolve));
 }
 
-/** Resolves in a task of its own: after what the frame has left to do. */
+/** Resolves in a separate task: after what the frame has left to do. */
 function afterFrame(): Promise<void> {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel();

@@ -10,7 +10,7 @@ test('the trend is the change over a hundred steps', () => {
   expect(lossTrend(falling(200).map(({ step }) => ({ step, loss: 2 })))).toBe(0);
 });
 
-test('without enough steps, or with one that is not finite, there is none', () => {
+test('without enough steps, or with one that is not finite, there is no trend', () => {
   expect(lossTrend([])).toBeUndefined();
   expect(lossTrend(falling(100))).toBeUndefined();
   const bad = falling(200);

@@ -156,7 +156,7 @@ def _gloo_devices() -> list[Any]:
 
 def _register_shared_gloo() -> None:
     """Gloo on the trainer's devices. A device has a thread that wakes up a hundred times a second, also if nothing
-    happens; with devices of their own, our groups would cost more than the rest of a tracer that traces nothing."""
+    happens; with their own devices, our groups would cost more than the rest of a tracer that traces nothing."""
     if _kSharedGloo.upper() in dist.Backend._plugins:
         return
 

@@ -56,7 +56,7 @@ def pipeline_group() -> Any:
 
 
 def _is_shared_by_all(module: Any) -> bool:
-    """True for a layer of Megatron or Transformer Engine that is no expert: experts have a group of their own."""
+    """True for a layer of Megatron or Transformer Engine that is no expert: experts have another group."""
     is_layer = _config_of(module) is not None or hasattr(module, "parallel_mode")
     return is_layer and not getattr(module, "is_expert", False)
 

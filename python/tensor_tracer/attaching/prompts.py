@@ -94,7 +94,7 @@ class PromptModel:
         return None
 
     def _shared_positions(self) -> str:
-        """The parameter that gets the positions of this rank's tokens alone; empty: there is none."""
+        """The parameter that gets the positions of this rank's tokens alone; empty: no parameter does."""
         given = self._chunk.positions.items() if self.filled_to else ()
         return next((name for name, shape in given if shape[-1:] != (self.filled_to,)), "")
 
@@ -145,7 +145,7 @@ def problem_of(options: PromptOptions) -> TensorTracerError | None:
 
 
 def texts_of(tokenizer: Any, vocabulary: int) -> list[str] | None:
-    """The text of each id, "" where there is none; None: not known, or more than the run's facts can hold."""
+    """The text of each id, "": the id has no text; None: not known, or more than the run's facts can hold."""
     if not hasattr(tokenizer, "decode"):
         return None
     texts = []

@@ -133,7 +133,7 @@ class UpdateWatch:
             mesh = parameter.device_mesh
             own = mesh.get_coordinate()
             if self._groups.data_index > 0 and set(mesh.mesh.flatten().tolist()) <= set(self._groups.tensor_ranks):
-                return False  # each data replica has a mesh of its own
+                return False  # each data replica has its own mesh
             return own is not None and all(
                 at == 0 for at, placement in zip(own, parameter.placements, strict=True) if isinstance(placement, Replicate)
             )

@@ -64,7 +64,7 @@ class InputLines:
             kind = _kind_of(fields)
             if self._kind not in ("", kind):
                 message = f'the line has "{kind}", and the lines before it have "{self._kind}"'
-                raise wrong(message, "give each form a file of its own")
+                raise wrong(message, "write each form to a separate file")
             self._kind = kind
             _check(kind, fields)
         except TensorTracerError as error:

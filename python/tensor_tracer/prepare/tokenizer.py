@@ -63,7 +63,7 @@ def _tokenizer_of(content: bytes, file: Path) -> tuple[Any, dict[str, int]]:
 
 
 def _template_of(folder: Path, settings: dict[str, Any], special_tokens: dict[str, str]) -> ChatTemplate | None:
-    """A file of its own comes first, as in `transformers`."""
+    """A separate file comes first, as in `transformers`."""
     alone, old = folder / "chat_template.jinja", folder / "chat_template.json"
     template, file = settings.get("chat_template"), folder / "tokenizer_config.json"
     if alone.is_file():

@@ -60,7 +60,7 @@ TEST_F(EventLogTest, OneJsonObjectALine) {
 }
 
 TEST_F(EventLogTest, LinesTellTheStepAndTheRankTheyAreAbout) {
-  // A thread of its own: what is known of the run belongs to the thread.
+  // A separate thread: what is known of the run belongs to the thread.
   std::thread([this] {
     say("a: before any step", 0);
     set_log_step(12);

@@ -39,7 +39,7 @@ describe('a pinned cell of tiles', () => {
     expect(pinned?.value).toBe(211);
   });
 
-  test('is none where the map has no such cell, and without a pin', () => {
+  test('does not exist where the map has no such cell, and without a pin', () => {
     expect(frameOf(filled(), 'maps', { pin: { col: 2, cell: 0 } }).pinned).toBeNull();
     expect(frameOf(filled(), 'maps', { pin: { col: 0, cell: 2 } }).pinned).toBeNull();
     expect(frameOf(filled(), 'maps').pinned).toBeNull();

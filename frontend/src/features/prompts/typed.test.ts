@@ -59,7 +59,7 @@ function frame(values: readonly number[]): ViewFrame {
   return frameOf(store, 'maps');
 }
 
-test('the difference is on − off, and named so; without programs there is none', () => {
+test('the difference is on − off, and named so; without programs there is no difference', () => {
   const pair = pairOf({ off: frame([1, 2, 3, 4]), on: frame([1, 2, 5, 4]) });
   expect(pair?.names).toEqual({ a: 'on', b: 'off' });
   expect(pair?.kind === 'maps' && [...pair.tileMaps.difference.values]).toEqual([0, 2, 0, 0]);
