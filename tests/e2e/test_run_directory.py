@@ -126,6 +126,17 @@ def test_the_port_refuses_once_the_run_directory_and_the_hub_are_gone(tmp_path: 
         trainer.process.wait()
 
 
+def test_the_request_to_end_a_run_leaves_its_hub(tmp_path: Path) -> None:
+    """Slurm sends SIGUSR1 to all processes of a step. The hub shows how the run ends."""
+    with training(tmp_path / "run") as trainer:
+        processes = [trainer.hub_pid(), trainer.supervisor_pid()]
+        for process in processes:
+            os.kill(process, signal.SIGUSR1)
+        assert trainer.tell("viewer") == {"has_viewer": False}
+        assert not refuses(trainer.port) and all(alive(process) for process in processes)
+        assert trainer.hub_pid() == processes[0], "it has not been started again"
+
+
 def first_line(file: int) -> str:
     said = b""
     while b"\n" not in said:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from data_files import write_jsonl
 from generation import assert_best_tokens, assert_follows, generate, logits_of
-from program import train
+from program import REPOSITORY, environment, train
 from real_tokenizers import smollm2
 from tensor_tracer import open_recording
 from tensor_tracer.convert.gguf import convert_gguf
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from vector_runs import KINDS, Text, answer, assert_rows_close, expected_vector
 
 pytestmark = pytest.mark.nightly(suite="models")
 
@@ -35,8 +40,8 @@ def test_the_model_answers(folder: Path) -> None:
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     question = [{"role": "user", "content": "What is the capital of France?"}]
     tokens = tokenizer.apply_chat_template(question, add_generation_prompt=True, return_tensors="pt")
-    answer = model.generate(tokens, max_new_tokens=12, do_sample=False)[0, tokens.shape[1]:]
-    assert "Paris" in tokenizer.decode(answer)
+    found = model.generate(tokens, max_new_tokens=12, do_sample=False)[0, tokens.shape[1]:]
+    assert "Paris" in tokenizer.decode(found)
 
 
 STARTS = (
@@ -108,6 +113,28 @@ def test_generation_follows_transformers(folder: Path, ranks: int, tmp_path: Pat
     assert compared > 470 and same > 470
 
 
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_direction_vectors_equal_those_of_transformers(folder: Path, ranks: int, first: bool, tmp_path: Path) -> None:
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    words = (("Verily, ", " thou shalt see it."), ("", " you will see it."))
+    lines = [[{"prompt": before + start, "response": after} for start in STARTS] for before, after in words]
+    files = [write_jsonl(tmp_path / f"{side}.jsonl", one) for side, one in enumerate(lines)]
+    told = answer("extract", "--hf-model", folder, "--positive", files[0], "--negative", files[1], "--out", tmp_path / "v.pt",
+                  "--kind", ",".join(KINDS), "--held-out", 0, "--threads", 1, "--tensor-model-parallel-size", ranks,
+                  *["--include-first-token"] * first, ranks=ranks, timeout=600)  # fmt: skip
+    texts = []
+    for side in lines:
+        ids = [[tokenizer(line[part]).input_ids for part in ("prompt", "response")] for line in side]
+        texts.append([Text(a + b, [False] * len(a) + [True] * len(b)) for a, b in ids])
+    for kind, one in zip(KINDS, told, strict=True):
+        found = torch.load(tmp_path / f"{one['name']}.pt", weights_only=True)
+        wanted = expected_vector(model, *texts, kind, first)
+        print(f"{kind}: {((found.double() - wanted).norm(dim=1) / wanted.norm(dim=1)).max():.1e} of the norm of a row")
+        assert found.shape == (31, 576)
+        assert_rows_close(found, wanted)
+
+
 def test_the_model_goes_out_as_it_came(folder: Path, data: Path, tmp_path: Path) -> None:
     train(flags_for(folder, data, **STILL, save_hf=tmp_path / "out"), tmp_path / "1", timeout=600)
     found, wanted = (AutoModelForCausalLM.from_pretrained(path).state_dict() for path in (tmp_path / "out", folder))
@@ -124,3 +151,18 @@ def test_adapters_lower_the_loss(folder: Path, data: Path, tmp_path: Path) -> No
     found = train(three, tmp_path / "3", 3, timeout=900).losses()
     print(f"largest difference {max(abs(one / other - 1) for one, other in zip(found, losses)):.1e}")
     assert found == pytest.approx(losses[:5], rel=1e-5, abs=0)
+
+
+def test_the_demo_trains_it_and_shows_maps(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    """The seconds until the first maps, and losses that fall, as in the second session of the README."""
+    line = ["scripts/demo.sh", "--model", "smollm2", "--train-iters", "20", "--eval-interval", "0", "--log-interval", "1",
+            "--tensor-tracer-port", "0", "--record", str(tmp_path), "--run-dir", str(tmp_path / "run")]  # fmt: skip
+    begin = time.time()
+    done = subprocess.run(line, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    with open_recording(tmp_path / "run.ttrec") as recording:
+        maps = list(recording.records(steps=1, compressor="tile"))
+        losses = recording.scalars("loss")[1]
+    seconds = max(one.time for one in maps) / 1e9 - begin
+    record_property("seconds until the maps of step 1", f"{seconds:.1f}")
+    assert len(losses) == 20 and sum(losses[-5:]) < 0.9 * sum(losses[:5])
