@@ -44,12 +44,12 @@ HeldOutProjections held_out(std::vector<std::vector<double>> positive,
 
 // By hand. The texts 0, 2, … choose the layer, and the others are compared.
 TEST(Contrast, SeparationIsCountedRowByRow) {
-  const std::vector<std::vector<double>> positive = {{0, 1, 2, 9},    {kNaN, 1, 3, 0},
-                                                     {0, 1, 4, 9},    {kNaN, 2, 2, 0},
-                                                     {0, 1, 3, 9},    {kNaN, 0, 6, kNaN}},
-                                         negative = {{0, 2, 1, 0},    {kNaN, 1, 2, 9},
-                                                     {0, 2, 3, 0},    {kNaN, 1, 2, 9},
-                                                     {0, 2, 2, 0},    {kNaN, 5, 5, 9}};
+  const std::vector<std::vector<double>> positive = {{0, 1, 2, 9}, {kNaN, 1, 3, 0},
+                                                     {0, 1, 4, 9}, {kNaN, 2, 2, 0},
+                                                     {0, 1, 3, 9}, {kNaN, 0, 6, kNaN}},
+                                         negative = {{0, 2, 1, 0}, {kNaN, 1, 2, 9},
+                                                     {0, 2, 3, 0}, {kNaN, 1, 2, 9},
+                                                     {0, 2, 2, 0}, {kNaN, 5, 5, 9}};
   const GroupSums sums = sums_of({1, 1, 1, 1});
   const auto paired = extract_vector(sums, held_out(positive, negative), kResponse, true, 1);
   EXPECT_EQ(paired.best_layer, 2);
@@ -64,14 +64,14 @@ TEST(Contrast, SeparationIsCountedRowByRow) {
   const auto apart = extract_vector(sums, held_out(positive, fewer), kResponse, false, 1);
   EXPECT_THAT(apart.scores->texts, ElementsAre(2, 2));
   EXPECT_TRUE(apart.scores->pairs_above.empty());
-  EXPECT_THAT(apart.scores->area,
-              ElementsAre(std::nullopt, Optional(DoubleNear(3.0 / 6, 1e-12)),
-                          Optional(DoubleNear(5.0 / 6, 1e-12)), Optional(0.0)));
+  EXPECT_THAT(apart.scores->area, ElementsAre(std::nullopt, Optional(DoubleNear(3.0 / 6, 1e-12)),
+                                              Optional(DoubleNear(5.0 / 6, 1e-12)), Optional(0.0)));
 }
 
+// The other half of the texts would choose layer 1.
 TEST(Contrast, OfLayersThatSeparateEquallyTheOneWithTheLargerEffectIsTheBest) {
   const auto projections =
-      held_out({{5, 1, 3, 9}, {5, 1, 3, 9}, {5, 2, 4, 10}, {5, 2, 4, 10}},
+      held_out({{5, 1, 3, 9}, {5, 100, 3, 9}, {5, 2, 4, 10}, {5, 101, 4, 10}},
                {{0, 0, 0, 0}, {0, 0, 0, 0}, {1, 0.5, 0.5, 0}, {1, 0.5, 0.5, 0}});
   EXPECT_EQ(extract_vector(sums_of({1, 1, 1, 1}), projections, kResponse, true, 1).best_layer, 2);
 }
@@ -88,8 +88,11 @@ TEST(Contrast, TheEvidenceHasNullWhereThereIsNoNumber) {
 
 TEST(Contrast, TheFirstRowThatIsNotFiniteIsNamed) {
   EXPECT_NO_THROW(require_finite(sums_of({1, 2}))) << "the prompt has no token";
-  EXPECT_THAT([] { require_finite(sums_of({1, kNaN, kNaN})); },
-              testing::ThrowsMessage<std::runtime_error>(testing::HasSubstr("of row 1 are not")));
+  EXPECT_THAT(
+      [] {
+        require_finite(sums_of({1, kNaN, kNaN}));
+      },
+      testing::ThrowsMessage<std::runtime_error>(testing::HasSubstr("of row 1 are not")));
 }
 
 }  // namespace
