@@ -113,12 +113,11 @@ def test_generation_follows_transformers(folder: Path, ranks: int, tmp_path: Pat
     assert compared > 470 and same > 470
 
 
-@pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize(("ranks", "first"), [(1, False), (3, True)])
 def test_direction_vectors_equal_those_of_transformers(folder: Path, ranks: int, first: bool, tmp_path: Path) -> None:
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    words = (("Verily, ", " thou shalt see it."), ("", " you will see it."))
-    lines = [[{"prompt": before + start, "response": after} for start in STARTS] for before, after in words]
+    words = ((" verily", " thou shalt see it."), (" now", " you will see it."))
+    lines = [[{"prompt": start + end, "response": after} for start in STARTS] for end, after in words]
     files = [write_jsonl(tmp_path / f"{side}.jsonl", one) for side, one in enumerate(lines)]
     told = answer("extract", "--hf-model", folder, "--positive", files[0], "--negative", files[1], "--out", tmp_path / "v.pt",
                   "--kind", ",".join(KINDS), "--held-out", 0, "--threads", 1, "--tensor-model-parallel-size", ranks,
@@ -154,15 +153,17 @@ def test_adapters_lower_the_loss(folder: Path, data: Path, tmp_path: Path) -> No
 
 
 def test_the_demo_trains_it_and_shows_maps(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
-    """The seconds until the first maps, and losses that fall, as in the second session of the README."""
-    line = ["scripts/demo.sh", "--model", "smollm2", "--train-iters", "20", "--eval-interval", "0", "--log-interval", "1",
+    """As the README starts it. The losses of batches vary more than they fall in so few steps, so those of the held-out
+    text are compared. The seconds until the first maps are in the report."""
+    line = ["scripts/demo.sh", "--model", "smollm2", "--train-iters", "30", "--eval-interval", "10", "--eval-iters", "16",
             "--tensor-tracer-port", "0", "--record", str(tmp_path), "--run-dir", str(tmp_path / "run")]  # fmt: skip
     begin = time.time()
     done = subprocess.run(line, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     with open_recording(tmp_path / "run.ttrec") as recording:
         maps = list(recording.records(steps=1, compressor="tile"))
-        losses = recording.scalars("loss")[1]
+        steps, losses = recording.scalars("valid_loss")
     seconds = max(one.time for one in maps) / 1e9 - begin
-    record_property("seconds until the maps of step 1", f"{seconds:.1f}")
-    assert len(losses) == 20 and sum(losses[-5:]) < 0.9 * sum(losses[:5])
+    record_property("seconds", f"{seconds:.1f}")
+    print(f"the maps of step 1 after {seconds:.1f} s; validation losses {losses.tolist()}")
+    assert steps.tolist() == [10, 20, 30] and losses[2] < losses[1] < losses[0]
