@@ -201,9 +201,9 @@ def _sum(reader: StateReader, sides: Sides, options: _Options) -> Any:
 
     def take(index: int, means: Tensor) -> None:
         side = int(index >= len(sides[0]))
-        place = [index - side * len(sides[0]), len(sides[side]), options.seed]
         # The tensor-parallel ranks share the states of a text, and the first of them counts the text.
-        sums.add(side, place, means, texts[index].has(options.includes_first) & reader.counts_texts)
+        has = texts[index].has(options.includes_first) & reader.counts_texts
+        sums.add(side, index - side * len(sides[0]), len(sides[side]), options.seed, means, has)
 
     reader.read(texts, options.includes_first, options.batch_size, take)
     for tensor in (sums.states(), sums.counts()):

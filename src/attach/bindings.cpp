@@ -172,10 +172,10 @@ void bind_forward(torch::Library& library) {
 }
 
 /// As GroupSums::add() and group_of(). `has`: bool [kinds].
-void add_text(const SumsPointer& sums, std::int64_t side, const std::vector<std::int64_t>& place,
-              const at::Tensor& states, const at::Tensor& has) {
-  const std::int64_t group = vectors::GroupSums::group_of(place.at(0), place.at(1),
-                                                          static_cast<std::uint64_t>(place.at(2)));
+void add_text(const SumsPointer& sums, std::int64_t side, std::int64_t index, std::int64_t size,
+              std::int64_t seed, const at::Tensor& states, const at::Tensor& has) {
+  const std::int64_t group =
+      vectors::GroupSums::group_of(index, size, static_cast<std::uint64_t>(seed));
   (**sums).add(static_cast<vectors::Side>(side), group, states, has);
 }
 

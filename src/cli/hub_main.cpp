@@ -299,7 +299,7 @@ Status complete(HubFlags& flags) {
 int run(HubFlags& flags) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit counts as a full disk, so the hub goes on
   std::signal(SIGPIPE, SIG_IGN);  // the program that waits for the hub may have ended
-  std::signal(SIGUSR1, SIG_IGN);  // Slurm asks all processes of a step; the trainer ends the run
+  std::signal(SIGUSR1, SIG_IGN);  // Slurm sends it to all processes; it is for the trainer
   tt::base::ScopedFd ready(flags.ready_fd);
   const bool has_program = flags.ready_fd >= 0;
   if (Status completed = complete(flags); !completed.ok()) {

@@ -20,6 +20,9 @@ using Sides = std::array<Numbers, kNumSides>;
 
 constexpr std::int64_t kResamples = 400;
 
+// The held-out texts 0, 2, … choose the best layer. The texts 1, 3, … give the scores.
+enum Half : std::int64_t { kChoosing, kScored };
+
 // The numbers of a side at a row, of texts first, first + 2, and so on. `projections`: [texts, R].
 Numbers every_second(const at::Tensor& projections, std::int64_t first, std::int64_t row) {
   Numbers numbers;
@@ -43,8 +46,8 @@ void drop_unknown(Sides& sides, bool keeps_pairs) {
   sides = std::move(kept);
 }
 
-// `half`: 0: the texts that choose the layer; 1: those that are compared.
-Sides numbers_of(const HeldOutProjections& held_out, Kind kind, bool are_pairs, std::int64_t half,
+// The projections on a row of the texts of one half.
+Sides numbers_of(const HeldOutProjections& held_out, Kind kind, bool are_pairs, Half half,
                  std::int64_t row) {
   const at::Tensor all_NR = held_out.numbers.select(1, kind);
   const std::int64_t positive = held_out.positive;
@@ -59,7 +62,7 @@ Sides numbers_of(const HeldOutProjections& held_out, Kind kind, bool are_pairs, 
 HeldOutScores scores_of(const HeldOutProjections& held_out, Kind kind, bool are_pairs) {
   HeldOutScores scores;
   for (std::int64_t row = 0; row < held_out.numbers.size(2); ++row) {
-    const Sides numbers = numbers_of(held_out, kind, are_pairs, 1, row);
+    const Sides numbers = numbers_of(held_out, kind, are_pairs, kScored, row);
     scores.area.push_back(area_under_curve(numbers[kPositive], numbers[kNegative]));
     for (const Side side : {kPositive, kNegative}) scores.texts[side] = std::ssize(numbers[side]);
     if (are_pairs)
@@ -73,7 +76,7 @@ std::optional<std::int64_t> best_layer_of(const HeldOutProjections& held_out, Ki
   std::optional<std::int64_t> layer;
   std::pair<double, double> best = {-1, 0};  // area, effect size
   for (std::int64_t row = 1; row + 1 < held_out.numbers.size(2); ++row) {
-    const Sides numbers = numbers_of(held_out, kind, are_pairs, 0, row);
+    const Sides numbers = numbers_of(held_out, kind, are_pairs, kChoosing, row);
     const auto area = area_under_curve(numbers[kPositive], numbers[kNegative]);
     const double effect = effect_size(numbers[kPositive], numbers[kNegative]).value_or(0);
     if (!area || std::pair(*area, effect) <= best) continue;

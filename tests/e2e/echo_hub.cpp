@@ -29,7 +29,7 @@ class EchoRoom : public Room {
       client.close("more than the queue holds");
   }
 
-  // Every record has another key, so that none replaces another.
+  // Every record has a different key, so that none replaces another.
   void on_binary(Client& client, const SharedBytes& message, Clock::time_point now) override {
     client.queue().push_record({.key = {.run = ++messages_}, .bytes = message}, now);
     client.queue().end_message(now);

@@ -68,7 +68,7 @@ PING, PONG = {"type": "ping"}, {"type": "pong"}
 
 
 class Trainer:
-    """A worker of rank 0 that takes every plan with another number, in a thread."""
+    """A worker of rank 0 that takes every plan with a new number, in a thread."""
 
     def __init__(self, hub: Hub, phase: str = "training", **facts: Any) -> None:
         self.peer: Peer = hub.worker(**RUN, **facts)

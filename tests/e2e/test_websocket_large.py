@@ -41,7 +41,7 @@ def relay(hub: Hub, message: bytes, frames: list[bytes], chop: int | None = None
         assert got is not None and got.opcode == BINARY and got.payload == message
 
 
-# Another hub for each: it keeps the latest record for the next viewer.
+# A new hub for each: it keeps the latest record for the next viewer.
 
 
 @pytest.mark.parametrize("size", [64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB])

@@ -1,4 +1,4 @@
-"""Runs of the program with many interventions, each acting in other steps, and what they left."""
+"""Runs of the program with many interventions, each acting in different steps, and what they left."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def both(work: Any, ranks: int, folder: Path, *arguments: Any, **more: Any) -> t
 
 
 def records(folder: Path) -> list[Record]:
-    """Of all recordings: a hub that takes the place of a dead one begins another file."""
+    """Of all recordings: a hub that takes the place of a dead one begins a new file."""
     found = []
     for file in (folder / "record").glob("*.ttrec"):
         with contextlib.suppress(RecordError), open_recording(file) as recording:  # the dead hub may have written no run

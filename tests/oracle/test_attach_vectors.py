@@ -159,7 +159,8 @@ def assert_same_numbers(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     assert {name: ours[name] for name in same} == {name: theirs[name] for name in same}
     assert ours["by_row"].keys() == theirs["by_row"].keys()
     for name, numbers in ours["by_row"].items():
-        assert numbers == pytest.approx(theirs["by_row"][name], abs=1e-7)
+        # Both models round in another order, which moves a cosine; the other numbers are counts.
+        assert numbers == pytest.approx(theirs["by_row"][name], abs=1e-7 if name.startswith("cosine") else 1e-9)
 
 
 def test_a_published_file_is_read_by_both(gpt2: tuple[Any, Path], tmp_path: Path) -> None:

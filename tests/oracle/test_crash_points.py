@@ -20,7 +20,7 @@ from program import Flags, environment
 
 NIGHTLY = pytest.mark.nightly(suite="crashes")
 OLD, NEW, LAST = 4, 6, 8  # steps
-# Each tensor is a write: with few tensors, a run dies at every call in a few minutes.
+# One call writes one tensor. The model has few tensors, so the tests can try every call in a few minutes.
 SMALL = {"num_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "seq_length": 8, "micro_batch_size": 1,
          "global_batch_size": 1, "disable_bias_linear": True, "normalization": "RMSNorm",
          "position_embedding_type": "rope"}  # fmt: skip

@@ -1,7 +1,7 @@
 """Interventions of real runs against PyTorch: loss, every gradient and every save of all programs of
 graphs.py and configs/interventions, on one rank; and the same numbers on every mesh.
 
-A run has up to 32 programs in force, each acting in other steps. By default the meshes are
+A run has up to 32 programs in force, each acting in different steps. By default the meshes are
 TP 2 x DP 2 of the GPT-2 shape and, nightly, TP 4 of the Llama shape; TT_ALL_MESHES=1 takes all of both, and
 TT_PROGRAMS_PER_RUN=1 gives each program a separate run, to find one that spoils the others.
 """

@@ -404,7 +404,7 @@ def agree(alone: Record, split: Record) -> None:
     elif alone.dtype == U8:
         allowed = np.broadcast_to((np.ptp(one, axis=-1, keepdims=True)) / 252 * 1.001, one.shape)
     elif alone.compressor == "stats":
-        # Ten numbers and a histogram, each of another size; a number at a border may change bins.
+        # Ten numbers and a histogram, each of a different size; a number at a border may change bins.
         assert np.allclose(one[1], other[1], rtol=1e-11, atol=0, equal_nan=True)
         one, other = one[0], other[0]
         assert one[0] == other[0] and (one[6:10] == other[6:10]).all()

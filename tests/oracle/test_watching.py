@@ -164,7 +164,7 @@ def wrong_plan(draw: random.Random) -> Any:
 
 
 def send_wrong_plans(run: LiveRun, draw: random.Random, count: int) -> None:
-    """From another connection: the hub takes 200 messages at once from each, of which 32 may
+    """From a new connection: the hub takes 200 messages at once from each, of which 32 may
     wait for the trainer."""
     with run.viewer() as viewer:
         viewer.request("control.claim", {"name": "oracle", "take_over": True})

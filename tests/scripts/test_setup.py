@@ -16,7 +16,7 @@ TOOLS = ("awk", "bash", "basename", "cat", "cut", "dirname", "env", "find", "flo
 
 
 class Tree:
-    """A checkout with the scripts only, and another PATH."""
+    """A checkout with the scripts only, and a separate PATH."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.bin = root / "checkout", root / "bin"

@@ -124,7 +124,7 @@ class StateReader:
 
     @property
     def counts_texts(self) -> bool:
-        """One of the ranks that share the states of a text is true."""
+        """True on one of the ranks that share the states of a text."""
         return self._means.tensor_index == 0
 
     @property
