@@ -22,6 +22,9 @@ test('a token has its text where the trainer tells it', () => {
   expect(tokenContext([0, 1, 2, 1], 1, 2, kTexts)).toEqual({
     ...{ before: '!', token: '␣it', after: ' #2\u00a0it' },
   });
+  expect(tokenContext([3, 0, 3], 1, 1, kTexts)).toEqual({
+    ...{ before: 'a⏎b', token: '!', after: 'a⏎b' },
+  });
 });
 
 test('a token comes with its neighbours, cut at the ends', () => {

@@ -85,9 +85,10 @@ export function tokenContext(
   };
 }
 
+/** On one line: line breaks have a sign. */
 function readable(id: number, tokenizer: Tokenizer): string {
   if (tokenizer !== 'byte' && id >= 0) {
-    return knownText(id, tokenizer)?.replaceAll(' ', '\u00a0') ?? ` #${id}`;
+    return withSigns(knownText(id, tokenizer)?.replaceAll(' ', '\u00a0')) ?? ` #${id}`;
   }
   return id === 32 ? '\u00a0' : tokenText(id, tokenizer);
 }
