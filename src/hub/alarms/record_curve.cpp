@@ -84,6 +84,13 @@ std::optional<std::uint64_t> find_prompts(const json& facts, const std::string& 
   return std::nullopt;
 }
 
+// Runs of older versions do not tell the tokens of their prompts.
+std::vector<std::size_t> lengths_of(const json& prompt_set) {
+  std::vector<std::size_t> lengths;
+  for (const json& tokens : member(prompt_set, "tokens")) lengths.push_back(tokens.size());
+  return lengths;
+}
+
 bool has_phase(const json& entry, const std::string& phase) {
   const json& phases = member(entry, "phases");
   return phases.is_array() ? std::ranges::find(phases, json(phase)) != phases.end()
@@ -177,6 +184,7 @@ base::Result<RecordCurve> RecordCurve::find(const SetAlarm& alarm, const json& f
     curve.prompt_set_ = find_prompts(facts, *alarm.prompts);
     if (!curve.prompt_set_)
       return base::invalid_argument("prompts", "the run has no prompt set " + *alarm.prompts);
+    curve.lengths_ = lengths_of(member(facts, "prompt_sets")[*curve.prompt_set_ - 1]);
   }
   if (const base::Status chosen = curve.choose_cell(alarm, point); !chosen.ok())
     return chosen.error();
@@ -222,6 +230,8 @@ base::Status RecordCurve::take_entry(const SetAlarm& alarm, const json& entry,
   if (!overlaps(layers_, entry))
     return no_entry(alarm, "no entry of the plan takes the layers " + *alarm.layers);
   Cell cell = cell_;
+  if (const json& tokens = member(entry, "tokens"); tokens.is_array() && !tokens.empty())
+    cell.first_token = tokens[0].is_number_unsigned() ? tokens[0].get<std::size_t>() : 0;
   if (alarm.vector) {
     const json& vectors = member(member(entry, "compressor"), "vectors");
     const auto found = std::ranges::find(vectors, json(*alarm.vector));
@@ -256,9 +266,9 @@ std::optional<double> RecordCurve::number_of(const protocol::RecordView& record)
   const std::vector<double> numbers = protocol::numbers_of(record);
   if (compressor_ == protocol::RecordCompressor::kStats)
     return statistic_of(numbers, header, statistic_);
-  return compressor_ == protocol::RecordCompressor::kTopK
-             ? prediction_of(numbers, header)
-             : value_of(numbers, header, entries_.at(header.entry));
+  const Cell& cell = entries_.at(header.entry);
+  return compressor_ == protocol::RecordCompressor::kTopK ? prediction_of(numbers, header, cell)
+                                                          : value_of(numbers, header, cell);
 }
 
 std::optional<double> RecordCurve::value_of(const std::vector<double>& numbers,
@@ -267,24 +277,24 @@ std::optional<double> RecordCurve::value_of(const std::vector<double>& numbers,
   const std::size_t columns = header.shape[header.ndim - 1];
   const std::size_t count = columns == 0 ? 0 : numbers.size() / columns;
   if (count <= cell.line.value_or(0) || columns <= cell.column.value_or(0)) return std::nullopt;
-  std::vector<double> lines;
-  const std::size_t end = cell.line ? *cell.line + 1 : count;
-  for (std::size_t line = cell.line.value_or(0); line < end; ++line) {
-    const std::size_t begin = line * columns;
-    if (cell.column) {
-      lines.push_back(numbers[begin + *cell.column]);
-    } else {
-      const auto all = std::span(numbers).subspan(begin, columns);
-      lines.push_back(over_ == Over::kLargest ? largest_of(all) : mean_of(all));
-    }
-  }
   const std::size_t tokens = header.ndim > 1 ? header.shape[header.ndim - 2] : 1;
-  return over_lines(lines, std::min(tokens, lines.size()));
+  const std::size_t in_row = header.ndim > 2 ? count / header.shape[0] : count;
+  const std::size_t first = cell.line.value_or(0), end = cell.line ? first + 1 : count;
+  Rows rows;
+  for (std::size_t line = first; line < end; ++line) {
+    if (line == first || line % tokens == 0) rows.emplace_back();
+    if (is_padding(header, cell, line / in_row, line % tokens)) continue;
+    const auto all = std::span(numbers).subspan(line * columns, columns);
+    const double over_columns = over_ == Over::kLargest ? largest_of(all) : mean_of(all);
+    rows.back().push_back(cell.column ? all[*cell.column] : over_columns);
+  }
+  return over_rows(rows);
 }
 
 // A record of older versions, and one of a point without a vocabulary, has no such planes.
 std::optional<double> RecordCurve::prediction_of(const std::vector<double>& numbers,
-                                                 const protocol::RecordHeader& header) const {
+                                                 const protocol::RecordHeader& header,
+                                                 const Cell& cell) const {
   const std::size_t tokens = header.shape[2], k = header.shape[3];
   const std::size_t lines = header.shape[1] * tokens;
   const auto at = [&](std::size_t number, std::size_t line) {
@@ -294,20 +304,29 @@ std::optional<double> RecordCurve::prediction_of(const std::vector<double>& numb
     return std::nullopt;
   const auto number =
       static_cast<std::size_t>(std::ranges::find(kPrediction, statistic_) - kPrediction.begin());
-  std::vector<double> known;
-  std::size_t in_row = 0;
+  Rows rows(header.shape[1]);
   for (std::size_t line = 0; line < lines; ++line) {
     const bool has_number = statistic_ != "loss" || numbers[at(kTarget, line)] >= 0;
-    if (has_number) known.push_back(numbers[at(number, line)]);
-    if (line + 1 == tokens) in_row = known.size();
+    if (has_number && !is_padding(header, cell, line / tokens, line % tokens))
+      rows[line / tokens].push_back(numbers[at(number, line)]);
   }
-  const std::size_t needed = over_ == Over::kLast ? in_row : known.size();
-  return needed == 0 ? std::nullopt : std::optional(over_lines(known, in_row));
+  return over_rows(rows);
 }
 
-double RecordCurve::over_lines(const std::vector<double>& lines, std::size_t in_row) const {
-  if (over_ == Over::kLast) return lines[in_row - 1];
-  return over_ == Over::kLargest ? largest_of(lines) : mean_of(lines);
+bool RecordCurve::is_padding(const protocol::RecordHeader& header, const Cell& cell,
+                             std::size_t row, std::size_t token) const {
+  const std::size_t prompt = header.first_row + row;
+  return prompt < lengths_.size() && cell.first_token + token >= lengths_[prompt];
+}
+
+std::optional<double> RecordCurve::over_rows(const Rows& rows) const {
+  std::vector<double> numbers;
+  for (const std::vector<double>& row : rows) {
+    if (row.empty()) continue;
+    numbers.insert(numbers.end(), over_ == Over::kLast ? row.end() - 1 : row.begin(), row.end());
+  }
+  if (numbers.empty()) return std::nullopt;
+  return over_ == Over::kLargest ? largest_of(numbers) : mean_of(numbers);
 }
 
 }  // namespace tt::hub

@@ -41,7 +41,10 @@ class RecordCurve {
   struct Cell {
     std::optional<std::size_t> column = {};
     std::optional<std::size_t> line = {};
+    std::size_t first_token = 0;  // position of the entry's first token
   };
+  /// The numbers of the tokens of each row.
+  using Rows = std::vector<std::vector<double>>;
 
   /// Of `value`: sets the cell by the names in the facts of the point.
   base::Status choose_cell(const protocol::SetAlarm& alarm, const nlohmann::json& point);
@@ -51,14 +54,18 @@ class RecordCurve {
   std::optional<double> value_of(const std::vector<double>& numbers,
                                  const protocol::RecordHeader& header, const Cell& cell) const;
   std::optional<double> prediction_of(const std::vector<double>& numbers,
-                                      const protocol::RecordHeader& header) const;
-  /// `in_row`: the number of lines of the record's first row, which come first.
-  double over_lines(const std::vector<double>& lines, std::size_t in_row) const;
+                                      const protocol::RecordHeader& header, const Cell& cell) const;
+  /// True for a token after the end of a prompt. `row` and `token` count in the record, from 0.
+  bool is_padding(const protocol::RecordHeader& header, const Cell& cell, std::size_t row,
+                  std::size_t token) const;
+  /// Nothing if no row has a token.
+  std::optional<double> over_rows(const Rows& rows) const;
 
   std::uint32_t plan_ = 0;
   std::map<std::uint32_t, Cell> entries_;  // by index
   std::optional<std::set<std::uint16_t>> layers_;
   std::optional<std::uint64_t> prompt_set_;  // none: the run's own data
+  std::vector<std::size_t> lengths_;         // tokens of each prompt of the set; empty: not known
   protocol::RecordPhase phase_ = protocol::RecordPhase::kTrain;
   std::string statistic_;
   protocol::RecordCompressor compressor_ = protocol::RecordCompressor::kNone;

@@ -24,14 +24,18 @@ class RoomAlarmsTest : public RoomTest {
           {"name": "attention.entropy", "features": 2}, {"name": "LogitLens", "features": 256},
           {"name": "Updates", "features": 2, "parameters": ["embedding", "layers[1].norm"],
            "columns": ["weight_norm", "update_ratio"]}],
-        "prompt_sets": [{"name": "other"}, {"name": "probes"}],
+        "prompt_sets": [{"name": "other"}, {"name": "probes"},
+          {"name": "uneven", "tokens": [[7, 7, 7, 7], [7], [7, 7]]}],
         "plan": {"number": 3, "entries": [
           {"point": "MLP1", "layers": "1-4", "compressor": {"kind": "stats"}},
           {"point": "MLP1", "compressor": {"kind": "projection", "vectors": ["good", "evil"]}},
           {"point": "MLP1", "prompts": "probes", "compressor": {"kind": "projection", "vectors": ["evil"]}},
           {"point": "attention.entropy", "compressor": {"kind": "none"}},
           {"point": "LogitLens", "compressor": {"kind": "topk", "k": 2}},
-          {"point": "Updates", "compressor": {"kind": "none"}}]}})");
+          {"point": "Updates", "compressor": {"kind": "none"}},
+          {"point": "MLP1", "prompts": "uneven", "tokens": [1, 4],
+           "compressor": {"kind": "projection", "vectors": ["evil"]}},
+          {"point": "LogitLens", "prompts": "uneven", "compressor": {"kind": "topk", "k": 2}}]}})");
     trainer_ = greeted(Role::kWorker);
     viewer_ = greeted(Role::kViewer);
     ask(*viewer_, "control.claim", {{"name", "Ada"}});
@@ -78,14 +82,16 @@ class RoomAlarmsTest : public RoomTest {
   }
   void send_record(std::uint64_t step, std::uint16_t layer, std::uint32_t entry,
                    const std::vector<float>& numbers, std::vector<std::uint32_t> shape = {},
-                   std::uint32_t prompt_set = 0) {
+                   std::uint32_t prompt_set = 0, std::uint32_t first_row = 0) {
     using protocol::RecordCompressor;
     protocol::RecordHeader header{.step = step, .plan = 3, .entry = entry, .layer = layer};
     header.prompt_set = prompt_set;
+    header.first_row = first_row;
     header.phase = prompt_set > 0 ? protocol::RecordPhase::kEval : protocol::RecordPhase::kTrain;
     header.compressor = std::array{RecordCompressor::kStats,      RecordCompressor::kProjection,
                                    RecordCompressor::kProjection, RecordCompressor::kNone,
-                                   RecordCompressor::kTopK,       RecordCompressor::kNone}[entry];
+                                   RecordCompressor::kTopK,       RecordCompressor::kNone,
+                                   RecordCompressor::kProjection, RecordCompressor::kTopK}[entry];
     if (shape.empty()) shape = {static_cast<std::uint32_t>(numbers.size())};
     header.ndim = static_cast<std::uint8_t>(shape.size());
     std::ranges::copy(shape, header.shape.begin());
@@ -235,7 +241,7 @@ TEST_F(RoomAlarmsTest, EachStatisticIsThatOfTheRecord) {
     EXPECT_EQ(alarm(statistic).at("last").at("value"), value) << statistic;
 }
 
-TEST_F(RoomAlarmsTest, AProjectionIsTheMeanOverTokensOrTheLastToken) {
+TEST_F(RoomAlarmsTest, AProjectionIsTheMeanOverTokensOrOverLastTokens) {
   const json evil = {{"point", "MLP1"}, {"vector", "evil"}, {"test", "above"}, {"value", -99}};
   const auto named = [&](const char* name, json more) {
     json alarm = evil;
@@ -252,8 +258,44 @@ TEST_F(RoomAlarmsTest, AProjectionIsTheMeanOverTokensOrTheLastToken) {
   send_record(1, 2, 2, {70, 90}, {1, 2, 1}, 1);  // of another prompt set
   step(1, 1.0);
   EXPECT_EQ(alarm("mean").at("last").at("value"), 3.5);
-  EXPECT_EQ(alarm("last").at("last").at("value"), 3.0);
+  EXPECT_EQ(alarm("last").at("last").at("value"), 4.5);
   EXPECT_EQ(alarm("of prompts").at("last").at("value"), 8.0);
+}
+
+TEST_F(RoomAlarmsTest, ThePaddingAfterShortPromptsDoesNotCount) {
+  const auto watch = [&](const std::string& name, json more) {
+    json alarm = {{"name", name}, {"prompts", "uneven"}, {"test", "above"}, {"value", -99}};
+    alarm.update(more);
+    set(alarm);
+  };
+  // An alarm that is set again fires again.
+  const auto watch_all = [&] {
+    for (const char* over : {"mean", "largest", "last"})
+      watch(over, {{"point", "MLP1"}, {"vector", "evil"}, {"over", over}});
+    watch("lens", {{"point", "LogitLens"}, {"statistic", "entropy"}});
+  };
+  const auto values = [&](std::uint64_t number) {
+    step(number, 1.0);
+    std::vector<double> all;
+    for (const char* name : {"mean", "largest", "last"})
+      all.push_back(alarm(name).at("last").at("value"));
+    return all;
+  };
+  watch_all();
+  // The prompts have 4, 1 and 2 tokens, and the entry of the projection begins with token 1.
+  send_record(1, 2, 6, {1, 2, 6, 99, 99, 99, 3, 99, 99}, {3, 3, 1}, 3);
+  EXPECT_EQ(values(1), (std::vector{3.0, 6.0, 4.5}));
+  watch_all();
+  send_record(2, 2, 6, {99, 99, 99, 5, 99, 99}, {2, 3, 1}, 3, 1);
+  EXPECT_EQ(values(2), (std::vector{5.0, 5.0, 5.0}));
+  watch_all();
+  send_record(3, 2, 6, {99, 99, 99}, {1, 3, 1}, 3, 1);  // no token at all
+  std::vector<float> numbers(12, 0);
+  numbers.insert(numbers.end(), {10, 1, 20, 2, 30, 6, 5, 65, 3, 66, 7, 67});
+  send_record(3, 2, 7, numbers, {4, 1, 3, 2}, 3, 2);
+  step(3, 1.0);
+  EXPECT_FALSE(alarm("mean").contains("last"));
+  EXPECT_EQ(alarm("lens").at("last").at("value"), 1.5);
 }
 
 TEST_F(RoomAlarmsTest, TheSecondRowOfStatisticsHasKurtosisAndNorms) {
