@@ -29,6 +29,16 @@ base::Error of_recording() {
   return {.code = "replay", .message = "a recording has the alarms of its run", .where = "name"};
 }
 
+// A viewer that is slow gets the newest of the `projections` with the same series and layers.
+std::string key_of(const json& projections) {
+  std::string key = "projections";
+  for (json series : projections.at("series")) {
+    for (const char* number : {"values", "baseline", "change"}) series.erase(number);
+    key += protocol::encode_json(series);
+  }
+  return key;
+}
+
 }  // namespace
 
 AlarmDesk::AlarmDesk(const RoomOptions& options, Roster& roster, const Leaders& leaders,
@@ -177,7 +187,7 @@ void AlarmDesk::notify_projections() {
     const auto text =
         std::make_shared<const std::string>(protocol::encode_notification("projections", params));
     audit_log_.data("projections", params, text->size());
-    roster_.broadcast_data("projections", text);
+    roster_.broadcast_data(key_of(params), text);
     begin = end;
   }
   if (const auto saved = projections_.save(); !saved)

@@ -155,6 +155,19 @@ TEST_F(RoomProjectionsTest, AMeanWaitsForAllPrompts) {
   EXPECT_EQ(newest[0]["step"], 150);
 }
 
+TEST_F(RoomProjectionsTest, ASlowViewerGetsTheNewestMeansOfEachSeries) {
+  for (const std::uint64_t step : {1U, 2U, 3U}) {
+    send(step, 1, 1, {1, 10, 3, 20});
+    end_step(step);
+    send(step, 1, 2, {4, 6});  // an event of the same step
+  }
+  std::vector<std::string> means;
+  for (const json& event : told("projections"))
+    means.push_back(event["step"].dump() + " " +
+                    event["series"][0]["mean_over"].get<std::string>());
+  EXPECT_THAT(means, testing::UnorderedElementsAre("3 last-prompt", "3 response"));
+}
+
 TEST_F(RoomProjectionsTest, WithoutABaselineThereIsNoDifference) {
   send(50, 1, 2, {0.5F, kNan});  // the second prompt has no response
   end_step(50);
