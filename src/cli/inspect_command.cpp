@@ -178,9 +178,10 @@ int run_inspect(int argc, const char* const* argv) {
   CLI::App app("Show what a model, a checkpoint or a .safetensors file holds (docs/models.md).",
                "tensor-tracer inspect");
   set_help_text(app);
-  app.add_option("path", options.path,
-                 "a checkpoint, a folder of checkpoints, a folder of Hugging Face or PEFT, or a "
-                 ".safetensors file")
+  app.add_option(
+         "path", options.path,
+         "a checkpoint, a folder of checkpoints or one that contains checkpoints/, a folder of "
+         "Hugging Face or PEFT, or a .safetensors file")
       ->required();
   app.add_flag("--tensors", options.lists_tensors, "list all tensors by layer");
   app.add_flag("--verify", options.verifies,

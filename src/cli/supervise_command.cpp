@@ -170,7 +170,7 @@ int run_supervise(int argc, const char* const* argv) {
                "tensor-tracer supervise");
   set_help_text(app);
   app.footer(kExample);
-  app.add_option("--max-restarts", max_restarts, "restarts after failures")
+  app.add_option("--max-restarts", max_restarts, "restarts after failures (3)")
       ->check(CLI::NonNegativeNumber);
   app.add_option("command", words, "-- and the command, with its launcher")->required();
   auto parsed = parse(app, argc, argv);

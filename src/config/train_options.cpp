@@ -225,7 +225,8 @@ Options checkpoint_options(CheckpointConfig& checkpoint) {
         {"--keep-last", &checkpoint.keep_last,
          "checkpoints of the folder that stay after a save; 0: all", not_negative()},
         {"--keep-best", &checkpoint.keep_best,
-         "checkpoints with the smallest validation loss that stay besides those of --keep-last",
+         "checkpoints with the smallest validation loss that stay besides those of --keep-last, "
+         "which it needs",
          not_negative()},
         {"--load",
          &checkpoint.load,
@@ -258,8 +259,8 @@ Options tracer_options(TracerConfig& tracer, MonitorConfig& monitor) {
          "folder of direction vectors (.pt, .safetensors, .npy), or one such file, for projections "
          "and programs"},
         {"--monitor-prompts", &monitor.monitor_prompts,
-         "files of prompts that run through the model again and again; lines of text or "
-         "JSONL"}},
+         "files of prompts that run through the model again and again: one text on each line, or "
+         "JSONL with the key prompt or text"}},
        agreed(joined({{{"--monitor-interval", &monitor.monitor_interval,
                         "steps between two runs of the prompts", positive()},
                        {"--monitor-generate-interval", &monitor.monitor_generate_interval,
@@ -278,8 +279,8 @@ Options page_options(TracerConfig& tracer) {
          "seconds (0.1 to 86400) without a step until the hub's /readyz reports it",
          within(0.1, 86400)},
         {"--print-url", Switch{&tracer.print_url},
-         "print the page's address with the token, or the name of the token's file; default: as "
-         "--progress-bar"}},
+         "print the page's address with the token, or the name of the token's file; default: on a "
+         "terminal without a launcher"}},
        needing(
            Needs::kPage,
            {{"--tensor-tracer-linger", &tracer.tensor_tracer_linger,

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +9,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/base/shared_bytes.h"
@@ -44,10 +42,6 @@ struct RecorderOptions {
   /// A file system of SQLite, for tests; empty: the default file system.
   std::string vfs = {};
 };
-
-/// Kinds of events that are as frequent as records: the oldest are erased with the oldest traced
-/// records.
-inline constexpr std::array<std::string_view, 2> kDataKinds = {"applied", "saved"};
 
 /// One line of the audit trail.
 struct Event {

@@ -69,12 +69,12 @@ struct EventQuery {
   std::size_t limit = 0;
   /// The limit of their details' bytes; one event is always returned.
   std::size_t max_bytes = std::numeric_limits<std::size_t>::max();
-  /// Only events of this kind; without it, all events except kDataKinds.
+  /// Only events of this kind; without it, all events except those that are as frequent as records:
+  /// `applied`, `saved` and `projections`.
   std::optional<std::string> kind = {};
 };
 
-/// An event besides the steps that a replay shows: of kind `plan`, `interventions`, `alarm` or one
-/// of kDataKinds.
+/// An event besides the steps that a replay shows, of one of the kinds in trainer_events().
 struct TrainerEvent {
   std::uint64_t step = 0;
   std::int64_t id = 0;
