@@ -356,6 +356,19 @@ export const responseSchema = object({
   finish_reason: string,
 });
 export type ResponseFacts = Infer<typeof responseSchema>;
+const projectionSeriesSchema = object({
+  point: string,
+  vector: string,
+  prompts: string,
+  mean_over: string,
+  scale: string,
+  layers: array(count),
+  /** By layer; null if the run did not take it. */
+  baseline: array(nullable(number)),
+});
+/** Means over all prompts at the end of a step; the page reads only those before the run's first step. */
+export type ProjectionSeries = Infer<typeof projectionSeriesSchema>;
+export const projectionsSchema = object({ series: array(projectionSeriesSchema) });
 export const logSchema = object({ level: string, message: string });
 
 export type Notification =
@@ -375,6 +388,7 @@ export type Notification =
   | { readonly event: 'recording'; readonly params: RecordingFacts }
   | { readonly event: 'checkpoint'; readonly params: Infer<typeof checkpointSchema> }
   | { readonly event: 'response'; readonly params: ResponseFacts }
+  | { readonly event: 'projections'; readonly params: Infer<typeof projectionsSchema> }
   | { readonly event: 'log'; readonly params: Infer<typeof logSchema> };
 
 export type Answer =
@@ -423,6 +437,7 @@ const kParams: {
   recording: recordingSchema,
   checkpoint: checkpointSchema,
   response: responseSchema,
+  projections: projectionsSchema,
   log: logSchema,
 };
 

@@ -3,6 +3,7 @@ import type {
   CompressorFacts,
   OtherRunFacts,
   Plan,
+  PlanEntry,
   RunFacts,
 } from '../../protocol/messages';
 import type { FrameBase, ViewQuery } from '../store/frames';
@@ -52,18 +53,24 @@ interface Runs {
 
 type Made = Pick<FrameBase, 'plan' | 'entry'> & { readonly query: Pick<ViewQuery, 'run'> };
 
-/** The compressor of a frame's records; undefined if their plan is not known. */
-export function compressorFor(
-  { run: own, plans, otherRuns }: Runs,
-  { query, plan: number, entry: index }: Made,
-): CompressorFacts | undefined {
+/** The entry of a frame's records; undefined if their plan is not known. */
+export function entryFor(
+  { plans, otherRuns }: Omit<Runs, 'run'>,
+  { query, plan: number, entry }: Made,
+): PlanEntry | undefined {
   const other = otherRuns.find(({ id }) => id === query.run)?.facts;
-  const run = query.run === '' ? own : other;
   const plan = query.run === '' ? plans.of(number) : (other?.plan ?? undefined);
-  const entry = plan?.number === number ? plan.entries[index] : undefined;
+  return plan?.number === number ? plan.entries[entry] : undefined;
+}
+
+/** The compressor of a frame's records; undefined if their plan is not known. */
+export function compressorFor(runs: Runs, made: Made): CompressorFacts | undefined {
+  const entry = entryFor(runs, made);
   if (entry === undefined) return undefined;
+  const { run } = made.query;
+  const facts = run === '' ? runs.run : runs.otherRuns.find(({ id }) => id === run)?.facts;
   return compressorOf(
     entry,
-    run?.points.find(({ name }) => name === entry.point),
+    facts?.points.find(({ name }) => name === entry.point),
   );
 }

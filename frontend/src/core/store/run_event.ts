@@ -166,7 +166,7 @@ const kAsked: ReadonlyMap<string, Gist> = new Map([
 
 // Reports that are not events: steps are too frequent, and moves of a replay do not change the run.
 const kSilent =
-  /^(step|parts|alarms|prompts|recording|replay\..*|applied|saved|response|intervention\.(check|preview))$/;
+  /^(step|parts|alarms|prompts|recording|replay\..*|applied|saved|response|projections|intervention\.(check|preview))$/;
 const kCheckpoint = 'checkpoint/';
 const kIntervenes = /^intervention\.(apply|set|remove|revert)$/;
 

@@ -377,7 +377,7 @@ function isLoading(view: View): boolean {
 /** Whether the hub's audit trail may have a line about it; the trail has no moves of a replay. */
 function isEvent({ event, params }: Notification): boolean {
   if (event === 'state') return params.phase !== 'replay';
-  return !['step', 'applied', 'saved', 'response', 'recording'].includes(event);
+  return !['step', 'applied', 'saved', 'response', 'projections', 'recording'].includes(event);
 }
 
 /** A plain HTTP request to the socket's address: the browser hides the status of a failed upgrade. */

@@ -3,6 +3,7 @@ import { type Command, showCommand } from '../../core/registry/commands';
 import { type Feature, frameView } from '../../core/registry/feature';
 import type { Session } from '../../core/session/session';
 import { layerPair } from '../../core/store/frame_pair';
+import { baselinesOf } from '../../ui/baselines.svelte';
 import type { ProjectionFrame } from './frame';
 import { kPageCompressors } from './page_compressor';
 import VectorChoice from './vector_choice.svelte';
@@ -31,6 +32,7 @@ export const kProjections: Feature = {
     }),
   ],
   commandsOf,
+  start: baselinesOf,
 };
 
 function commandsOf(session: Session): readonly Command[] {

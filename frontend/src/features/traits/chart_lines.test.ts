@@ -1,8 +1,10 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { kTestQuery } from '../../core/store/test_query';
 import type { AlarmFacts } from '../../protocol/alarms';
 import { type ChartAsk, chartOf, type TraitChart } from './chart_lines';
 import { traitsOf } from './trait_series';
+
+const kUnknown: ChartAsk['baselines'] = { of: () => null };
 
 /** Two layers at three steps, on two vectors. */
 const kFrame: ChartAsk['frame'] = {
@@ -25,6 +27,8 @@ function chart(change: Partial<ChartAsk> = {}): TraitChart {
     over: 'mean',
     isDifference: false,
     alarms: [],
+    entry: { point: 'HiddenStates' },
+    baselines: kUnknown,
     sets: [],
     events: [],
     isWhole: true,
@@ -95,4 +99,46 @@ test('a baseline counts the values after the alarm was set', () => {
   const events = [{ step: 10, what: 'alarm/set/0/drift' }];
   expect(chart({ alarms, events }).values[2][0]).toBeCloseTo(3 + 2 * far, 6);
   expect(chart({ alarms, isWhole: false }).unlimited).toEqual(['drift']);
+});
+
+describe('means over prompts', () => {
+  const kMeans = {
+    frame: { ...kFrame, query: { ...kFrame.query, promptSet: 1 } },
+    sets: [{ name: 'probes', interval: 1, prompts: ['a'] }],
+    entry: { point: 'HiddenStates', prompts: 'probes', mean_over: 'response' },
+    // The curve of `last` is the same: the records have one number for each prompt.
+    over: 'last' as const,
+  };
+  const about = { prompts: 'probes', value: 2.5 };
+  const from = { ...about, mean_over: 'response', baseline: true };
+
+  test('a limit from the start of the run is drawn above the baseline of its layer and vector', () => {
+    const asked: unknown[] = [];
+    const baselines: ChartAsk['baselines'] = {
+      of: ({ mean_over: mean }, vector, layer) => {
+        asked.push([mean, vector, layer]);
+        return vector === 'kind' ? 20 : null;
+      },
+    };
+    const alarms = [alarm({ ...from, vector: 'kind' })];
+    const { values } = chart({ ...kMeans, alarms, baselines });
+    expect(values[2]).toEqual([22.5, 22.5, 22.5]);
+    expect(asked).toContainEqual(['response', 'kind', 2]);
+  });
+
+  test('without a known baseline the alarm has no limit', () => {
+    const { values, unlimited } = chart({ ...kMeans, alarms: [alarm(from)] });
+    expect(values).toHaveLength(2);
+    expect(unlimited).toEqual(['drift']);
+  });
+
+  test('alarms on other means, or on tokens, are not on the curve', () => {
+    const others = [
+      alarm({ ...about, mean_over: 'last-prompt' }),
+      alarm(about),
+      alarm({ ...about, over: 'last' }),
+    ];
+    const { values, unlimited } = chart({ ...kMeans, alarms: others });
+    expect([values.length, unlimited]).toEqual([2, []]);
+  });
 });

@@ -1,7 +1,8 @@
 import type { RunEvent } from '../../core/store/event';
 import type { AlarmFacts } from '../../protocol/alarms';
-import type { RunFacts } from '../../protocol/messages';
+import type { PlanEntry, RunFacts } from '../../protocol/messages';
 import { curveOfRecords } from '../../ui/alarms/alarm_draft';
+import type { Baselines } from '../../ui/baselines.svelte';
 import type { LineStyle } from '../../ui/charts/line_style';
 import type { TraitsFrame } from './frame';
 import { isOn, limitsOf, setAt } from './limits';
@@ -23,6 +24,9 @@ export interface ChartAsk {
   readonly over: Over;
   readonly isDifference: boolean;
   readonly alarms: readonly AlarmFacts[];
+  /** The entry of the frame's records; undefined if their plan is not known. */
+  readonly entry: PlanEntry | undefined;
+  readonly baselines: Pick<Baselines, 'of'>;
   readonly sets: RunFacts['prompt_sets'];
   readonly events: readonly Pick<RunEvent, 'step' | 'what'>[];
   /** The frame has every step from the first step of the run on. */
@@ -104,23 +108,24 @@ function limitLine(
 
 /** The alarms on the curve of a trait, and their limits on the axis of the chart. */
 function alarmsOn(
-  { frame, over, isDifference, alarms, sets, events, isWhole }: ChartAsk,
+  { frame, over, isDifference, alarms, entry, baselines, sets, events, isWhole }: ChartAsk,
   { name, index, color }: Trait,
 ): readonly {
   readonly name: string;
   readonly color: string;
   readonly limits: readonly number[];
 }[] {
-  const curve = curveOfRecords({ vector: name, over }, frame, sets);
+  const curve = curveOfRecords({ vector: name, over }, frame, sets, entry);
   if (curve === undefined) return [];
   const row = frame.layers.indexOf(frame.layer);
   const base = isDifference ? (firstOf(frame, index, row, over) ?? 0) : 0;
   const { steps } = frame.overSteps;
   const values = lineOf(traitMap(frame, index, over, false), row);
+  const baseline = entry === undefined ? null : baselines.of(entry, name, frame.layer);
   return alarms
     .filter((alarm) => isOn(alarm, curve, frame.layer))
     .map((alarm) => {
-      const line = { steps, values, since: setAt(events, alarm.name), isWhole };
+      const line = { steps, values, since: setAt(events, alarm.name), isWhole, baseline };
       const limits = limitsOf(alarm, line).map((limit) => limit - base);
       return { name: alarm.name, color, limits };
     });

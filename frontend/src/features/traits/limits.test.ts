@@ -21,11 +21,21 @@ test('an alarm is on the curve whose records and trait it names', () => {
   expect(on({ point: undefined, scalar: 'loss' })).toBe(false);
 });
 
+test('an alarm on means is only on the curve of the same means', () => {
+  const on = (ofRule?: string, ofCurve?: string): boolean =>
+    isOn({ ...kRule, prompts: 'probes', mean_over: ofRule }, { ...kCurve, mean_over: ofCurve }, 2);
+  expect(on('response', 'response')).toBe(true);
+  expect(on('response', 'last-prompt')).toBe(false);
+  expect(on('response')).toBe(false);
+  expect(on(undefined, 'response')).toBe(false);
+});
+
 const kLine: AlarmedLine = {
   steps: [10, 20, 30, 40, 50],
   values: [1, 3, null, 5, 9],
   since: 0,
   isWhole: true,
+  baseline: null,
 };
 
 function limits(rule: Partial<AlarmRule>, line: Partial<AlarmedLine> = {}): readonly number[] {
@@ -57,6 +67,17 @@ test('a baseline that the page does not know has no limits', () => {
   // The page does not have the first values of the curve.
   expect(limits({ test: 'sigma', k: 4, first: 3 }, { isWhole: false })).toEqual([]);
   expect(limits({ test: 'sigma', k: 4, first: 3 }, { isWhole: false, since: 10 })).toHaveLength(2);
+});
+
+test('limits from the start of the run are counted from the baseline', () => {
+  const start = { baseline: 1.5 };
+  expect(limits({ baseline: true, test: 'above', value: 2.5 }, start)).toEqual([4]);
+  expect(limits({ baseline: true, test: 'below', value: -2.5 }, start)).toEqual([-1]);
+  expect(limits({ baseline: true, test: 'range', low: -1, high: 2 }, start)).toEqual([0.5, 3.5]);
+  expect(limits({ baseline: true, test: 'above', value: 2.5 })).toEqual([]);
+  // The standard deviation of the prompts at the start is not known to the page.
+  expect(limits({ baseline: true, test: 'sigma', k: 2 }, start)).toEqual([]);
+  expect(limits({ test: 'above', value: 2.5 }, start)).toEqual([2.5]);
 });
 
 test('the step at which an alarm was set is that of its last event', () => {

@@ -13,6 +13,7 @@ export function isOn(rule: AlarmRule, curve: AlarmCurve, layer: number): boolean
     (rule.over ?? 'mean') === (curve.over ?? 'mean') &&
     (rule.direction ?? 'value') === (curve.direction ?? 'value') &&
     (rule.prompts ?? '') === (curve.prompts ?? '') &&
+    (rule.mean_over ?? '') === (curve.mean_over ?? '') &&
     (rule.phase ?? 'train') === (curve.phase ?? 'train') &&
     (layers === undefined || layers.includes(layer))
   );
@@ -26,17 +27,21 @@ export interface AlarmedLine {
   readonly since: number;
   /** The line has the first values of the run. */
   readonly isWhole: boolean;
+  /** The mean before the run's first step; null if the page does not know it. */
+  readonly baseline: number | null;
 }
 
 /** The numbers at which an alarm fires; none if its test has no fixed limits, or if they are not known. */
 export function limitsOf(rule: AlarmRule, line: AlarmedLine): readonly number[] {
   const { test, value, low, high } = rule;
+  const base = rule.baseline === true ? line.baseline : 0;
+  if (base === null) return [];
   switch (test) {
     case 'above':
     case 'below':
-      return value === undefined ? [] : [value];
+      return value === undefined ? [] : [base + value];
     case 'range':
-      return low === undefined || high === undefined ? [] : [low, high];
+      return low === undefined || high === undefined ? [] : [base + low, base + high];
     case 'sigma':
       return sigmaLimits(rule, line);
     default:
@@ -44,7 +49,10 @@ export function limitsOf(rule: AlarmRule, line: AlarmedLine): readonly number[] 
   }
 }
 
-/** The limits about the mean of the first values, as in docs/alarms.md. */
+/**
+ * The limits about the mean of the first values, as in docs/alarms.md. Without `first` they are not known:
+ * the last values change, and the hub does not state the deviation of a run's baseline.
+ */
 function sigmaLimits(
   { k = 0, first = 0, side = 'both' }: AlarmRule,
   { steps, values, since, isWhole }: AlarmedLine,

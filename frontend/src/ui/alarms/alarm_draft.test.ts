@@ -1,9 +1,11 @@
 import { expect, test } from 'vitest';
 import type { WatchedEntry } from '../../core/session/watched';
 import type { ViewQuery } from '../../core/store/frames';
+import type { PlanEntry } from '../../protocol/messages';
 import { kTypedPrompt } from '../../protocol/prompts';
 import {
   type AlarmCurve,
+  type AlarmNumber,
   curveOfRecords,
   curvesOf,
   draftFrom,
@@ -126,7 +128,7 @@ test('the records of a frame give the curve of its layer, and those of a typed p
     }) as never;
   const number = { statistic: 'rms' };
   const curveOf = (query: object, layer?: number): AlarmCurve | undefined =>
-    curveOfRecords(number, frame(query, layer), kSets);
+    curveOfRecords(number, frame(query, layer), kSets, undefined);
   expect(curveOf({}, 3)).toEqual({ ...number, point: 'MLP1', layers: '3' });
   expect(curveOf({ direction: 1 })).toEqual({ ...number, point: 'MLP1', direction: 'gradient' });
   expect(curveOf({ phase: 1 })).toEqual({ ...number, point: 'MLP1', phase: 'eval' });
@@ -134,4 +136,18 @@ test('the records of a frame give the curve of its layer, and those of a typed p
     ...{ ...number, point: 'MLP1', prompts: 'probes' },
   });
   expect(curveOf({ promptSet: kTypedPrompt.on })).toBeUndefined();
+});
+
+test('the curve of an entry with means is that of its means, and has no choice of tokens', () => {
+  const query = { pointName: 'MLP1', direction: 0, phase: 1, promptSet: 2 };
+  const curveOf = (number: AlarmNumber, entry: Partial<PlanEntry>): AlarmCurve | undefined =>
+    curveOfRecords(number, { layer: 3, query } as never, kSets, { point: 'MLP1', ...entry });
+  const evil = { vector: 'evil', over: 'last' };
+  const common = { point: 'MLP1', vector: 'evil', prompts: 'probes', layers: '3' };
+  const responses = { mean_over: 'response', responses: true };
+  expect(curveOf(evil, responses)).toEqual({ ...common, mean_over: 'response' });
+  expect(curveOf(evil, {})).toEqual({ ...common, over: 'last' });
+  // The hub has no alarm on these records.
+  expect(curveOf(evil, { responses: true })).toBeUndefined();
+  expect(curveOf({ statistic: 'rms' }, responses)).toBeUndefined();
 });

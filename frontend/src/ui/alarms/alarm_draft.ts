@@ -2,7 +2,7 @@ import { compressorNamed, contributions } from '../../core/registry/registry';
 import type { WatchedEntry } from '../../core/session/watched';
 import type { FrameBase } from '../../core/store/frames';
 import type { AlarmRule } from '../../protocol/alarms';
-import type { RunFacts } from '../../protocol/messages';
+import type { PlanEntry, RunFacts } from '../../protocol/messages';
 
 /** The curve of an alarm: the members of `alarms.set` that select it. */
 export type AlarmCurve = Pick<
@@ -169,16 +169,22 @@ function selection(
   };
 }
 
-/** The curve of a frame's layer. Undefined for a typed prompt: it has one step, so no alarm. */
+/**
+ * The curve of a frame's layer. Undefined if there is no alarm on it: a typed prompt has one step. `entry` is
+ * the plan's entry; undefined if the plan is not known.
+ */
 export function curveOfRecords(
   number: AlarmNumber,
   { query, layer }: Pick<FrameBase, 'query' | 'layer'>,
   sets: RunFacts['prompt_sets'],
+  entry: Pick<PlanEntry, 'mean_over' | 'responses'> | undefined,
 ): AlarmCurve | undefined {
   const { pointName, direction, phase, promptSet } = query;
-  if (promptSet > sets.length) return undefined;
+  const { mean_over = '', responses = false } = entry ?? {};
+  const hasAlarms = mean_over === '' ? !responses : number.vector !== undefined;
+  if (promptSet > sets.length || !hasAlarms) return undefined;
   return {
-    ...number,
+    ...(mean_over === '' ? number : { vector: number.vector, mean_over }),
     ...selection(pointName, direction, phase === 1, promptSet, sets),
     layers: layer > 0 ? String(layer) : undefined,
   };
