@@ -12,6 +12,8 @@ import {
   draftOf,
   nameOf,
   paramsOf,
+  withBaseline,
+  withCurve,
 } from './alarm_draft';
 
 const kSets = [
@@ -150,4 +152,29 @@ test('the curve of an entry with means is that of its means, and has no choice o
   // The hub has no alarm on these records.
   expect(curveOf(evil, { responses: true })).toBeUndefined();
   expect(curveOf({ statistic: 'rms' }, responses)).toBeUndefined();
+});
+
+test('an alarm against the start of the run begins with two deviations', () => {
+  const mean = { point: 'MLP1', vector: 'evil', prompts: 'probes', mean_over: 'response' };
+  const draft = draftOf(mean);
+  expect(paramsOf(draft)).toMatchObject({ k: 6, window: 100 });
+  const from = withBaseline(draft, true);
+  expect(paramsOf(from)).toEqual({
+    ...{ ...mean, name: nameOf(draft), baseline: true, test: 'sigma', k: 2 },
+  });
+  expect(withBaseline(from, false)).toEqual(draft);
+  // A number that the user typed stays.
+  const typed = { ...draft, numbers: { ...draft.numbers, k: '3' } };
+  expect(withBaseline(typed, true).numbers.k).toBe('3');
+  expect(draftFrom({ ...mean, name: 'a', baseline: true, test: 'above', value: 1 }).numbers.k).toBe(
+    '2',
+  );
+});
+
+test('another curve keeps the comparison with the start only if it has means', () => {
+  const mean = { point: 'MLP1', vector: 'evil', prompts: 'probes', mean_over: 'response' };
+  const from = withBaseline(draftOf(mean), true);
+  const other = { ...mean, mean_over: 'prompt' };
+  expect(withCurve(from, other)).toEqual({ ...from, curve: other });
+  expect(withCurve(from, { scalar: 'loss' })).toEqual(draftOf({ scalar: 'loss' }));
 });

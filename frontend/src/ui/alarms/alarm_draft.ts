@@ -71,18 +71,36 @@ export interface AlarmDraft {
   readonly pause: boolean;
 }
 
+/** The `k` of a new alarm, as docs/alarms.md advises. */
+function firstK(baseline: boolean): string {
+  return baseline ? '2' : '6';
+}
+
 export function draftOf(curve: AlarmCurve): AlarmDraft {
   return {
     name: '',
     curve,
     test: 'sigma',
-    numbers: { value: '', low: '', high: '', k: '6', window: '100' },
+    numbers: { value: '', low: '', high: '', k: firstK(false), window: '100' },
     side: 'both',
     first: false,
     baseline: false,
     consecutive: '1',
     pause: false,
   };
+}
+
+/** The draft that compares with the start of the run, or not. A `k` that the user typed stays. */
+export function withBaseline(draft: AlarmDraft, baseline: boolean): AlarmDraft {
+  const { numbers } = draft;
+  const k = numbers.k === firstK(draft.baseline) ? firstK(baseline) : numbers.k;
+  return { ...draft, baseline, numbers: { ...numbers, k } };
+}
+
+/** The draft for another curve. Only a curve with `mean_over` has a start to compare with. */
+export function withCurve(draft: AlarmDraft, curve: AlarmCurve): AlarmDraft {
+  const baseline = draft.baseline && curve.mean_over !== undefined;
+  return withBaseline({ ...draft, curve }, baseline);
 }
 
 /** The draft of an existing alarm, to change it. */
@@ -103,7 +121,7 @@ export function draftFrom(rule: AlarmRule): AlarmDraft {
       value: text(value),
       low: text(low),
       high: text(high),
-      k: text(k ?? 6),
+      k: k === undefined ? firstK(rule.baseline ?? false) : text(k),
       window: text(window ?? 100),
     },
     side: side === 'above' || side === 'below' ? side : 'both',
