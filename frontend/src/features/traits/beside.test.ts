@@ -8,6 +8,7 @@ import { frameOf } from '../../core/store/test_query';
 import { makeRecord } from '../../core/store/test_records';
 import { type OtherRunFacts, type RunFacts, runSchema } from '../../protocol/messages';
 import { Beside } from './beside.svelte';
+import { besideQuery, traitsQuery } from './trait_entries';
 
 const kModel = {
   ...{ num_layers: 2, hidden_size: 8, num_attention_heads: 2, vocab_size: 9, seq_length: 9 },
@@ -78,6 +79,21 @@ test('the run beside is asked for the trait of the same name, first at its newes
   expect(stage.beside.frame?.vectors).toBe(2);
   stage.show({ step: 99 });
   expect(stage.last?.step).toBe(40);
+});
+
+test('only the query of means over responses says so', () => {
+  const stage = new Stage(other());
+  const { session } = stage;
+  expect(traitsQuery(session)?.ofResponses).toBe(false);
+  const [entry] = session.points;
+  for (const [mean, is] of [
+    ['response', true],
+    ['last-prompt', false],
+  ] as const) {
+    const point = { ...entry, meanOver: mean };
+    expect(traitsQuery({ ...session, point })?.ofResponses).toBe(is);
+    expect(besideQuery(session, other(), point, null).ofResponses).toBe(is);
+  }
 });
 
 test('views of another slot or another run are not its views', () => {

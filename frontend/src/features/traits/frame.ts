@@ -28,5 +28,7 @@ declare module '../../core/store/frames' {
   interface FeatureQuery {
     /** Of the records of projections, all vectors over the steps are wanted. */
     readonly traits?: boolean;
+    /** The rows are means over responses. NaN stands for a prompt without a response, which does not count. */
+    readonly ofResponses?: boolean;
   }
 }

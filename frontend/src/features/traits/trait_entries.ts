@@ -23,8 +23,13 @@ export function traitsQuery(session: TraitsSession): ViewQuery | null {
   const every = session.everyOf(point, phase);
   return {
     ...queryOf(point, { ...view, layout: 'over', pin: null }, { ...asked, every }),
-    traits: true,
+    ...traitsOfEntry(point),
   };
+}
+
+/** The members by which the worker builds the traits of an entry. */
+function traitsOfEntry({ meanOver }: WatchedEntry): Pick<ViewQuery, 'traits' | 'ofResponses'> {
+  return { traits: true, ofResponses: meanOver === 'response' };
 }
 
 /** The entry of another run that has the name of the shown entry. */
@@ -60,5 +65,5 @@ export function besideQuery(
     },
   );
   const vector = Math.max(0, entry.compressor.vectors?.indexOf(name) ?? 0);
-  return { ...query, traits: true, vector };
+  return { ...query, ...traitsOfEntry(entry), vector };
 }

@@ -75,6 +75,21 @@ describe('traits', () => {
     expect(whole.overSteps.steps).toHaveLength(1500);
   });
 
+  test('a prompt without a response is not part of the mean', () => {
+    const store = new RingStore(1e6);
+    const of = { ...header, shape: [3, 1, 2] };
+    const nan = Number.NaN;
+    store.insert(makeRecord({ ...of, step: 10 }, Float32Array.of(1, 10, nan, nan, 3, 30)));
+    store.insert(makeRecord({ ...of, step: 20 }, new Float32Array(6).fill(nan)));
+    const frame = frameOf(store, 'traits', { ...query, ofResponses: true });
+    expect(numbersOf(frame, 'mean', 0)[0]).toBe(2);
+    expect(numbersOf(frame, 'last', 1)[0]).toBe(20);
+    // No prompt has a response at step 20, so this step has no mean.
+    expect([...frame.overSteps.absent]).toEqual([0, 1]);
+    // The kept sums of a record are used only for queries of the same kind.
+    expect(numbersOf(frameOf(store, 'traits', query), 'mean', 0)).toEqual([nan, nan]);
+  });
+
   test('a NaN stays a NaN, and is not absent', () => {
     const store = new RingStore(1e6);
     store.insert(makeRecord({ ...header, shape: [1, 2, 1] }, Float32Array.of(1, Number.NaN)));

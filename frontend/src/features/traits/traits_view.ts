@@ -46,11 +46,11 @@ function seriesOf(scene: Scene, layers: readonly number[], vectors: number): Tra
     groups.forEach((group, col) => {
       const at = row * groups.length + col;
       const sum = sumOf(scene.query, group.layers.get(layer) ?? [], vectors);
-      if (sum.rows === 0) return;
+      if (sum.rows.every((rows) => rows === 0)) return;
       absent[at] = 0;
       for (let vector = 0; vector < vectors; vector++) {
-        mean[vector * cells + at] = sum.all[vector] / sum.tokens;
-        last[vector * cells + at] = sum.lasts[vector] / sum.rows;
+        mean[vector * cells + at] = sum.all[vector] / sum.tokens[vector];
+        last[vector * cells + at] = sum.lasts[vector] / sum.rows[vector];
       }
     });
   });
@@ -59,25 +59,33 @@ function seriesOf(scene: Scene, layers: readonly number[], vectors: number): Tra
 
 /** The sums over the rows of a record, for each vector. */
 interface Sum {
-  readonly rows: number;
-  readonly tokens: number;
+  /** The numbers of rows and of tokens that count. */
+  readonly rows: Float64Array;
+  readonly tokens: Float64Array;
   /** Over all tokens, and over the last token of each row. */
   readonly all: Float64Array;
   readonly lasts: Float64Array;
+}
+
+function emptySum(vectors: number): Sum {
+  const zeros = (): Float64Array => new Float64Array(vectors);
+  return { rows: zeros(), tokens: zeros(), all: zeros(), lasts: zeros() };
 }
 
 /** The sums over all micro-batches. */
 function sumOf(query: ViewQuery, parts: readonly TensorRecord[], vectors: number): Sum {
   const sums = parts.flatMap((part) => summaryOf(query, part) ?? []);
   if (sums.length === 1) return sums[0];
-  const total = (of: (sum: Sum) => number): number => sums.reduce((all, sum) => all + of(sum), 0);
-  const each = { length: vectors };
-  return {
-    rows: total(({ rows }) => rows),
-    tokens: total(({ tokens }) => tokens),
-    all: Float64Array.from(each, (_, vector) => total(({ all }) => all[vector])),
-    lasts: Float64Array.from(each, (_, vector) => total(({ lasts }) => lasts[vector])),
-  };
+  const total = emptySum(vectors);
+  for (const sum of sums) {
+    for (let vector = 0; vector < vectors; vector++) {
+      total.rows[vector] += sum.rows[vector];
+      total.tokens[vector] += sum.tokens[vector];
+      total.all[vector] += sum.all[vector];
+      total.lasts[vector] += sum.lasts[vector];
+    }
+  }
+  return total;
 }
 
 interface Kept extends Sum {
@@ -89,26 +97,28 @@ const kKept = new WeakMap<TensorRecord, Kept>();
 
 /** Undefined if the record has another shape, or a dtype that cannot be read. */
 function summaryOf(query: ViewQuery, record: TensorRecord): Sum | undefined {
-  const of = `${query.firstToken}/${query.lengths?.join() ?? ''}`;
+  const { ofResponses = false } = query;
+  const of = `${query.firstToken}/${query.lengths?.join() ?? ''}/${String(ofResponses)}`;
   const kept = kKept.get(record);
   if (kept?.of === of) return kept;
   const means = tokenSumsOf(query, record, 'mean');
   if (means === undefined) return undefined;
   const [rows, sequence, vectors] = record.header.shape;
-  const [all, lasts] = [new Float64Array(vectors), new Float64Array(vectors)];
-  let [tokens, filled] = [0, 0];
+  const sum = emptySum(vectors);
   for (let row = 0; row < rows; row++) {
     const own = tokensOfRow(query, record.header.firstRow + row, query.firstToken, sequence);
     const end = own > 0 ? linesToFloats(record, row * sequence + own - 1, 1) : undefined;
     if (end === undefined) continue;
-    tokens += own;
-    filled += 1;
     for (let vector = 0; vector < vectors; vector++) {
-      all[vector] += own * means[row * vectors + vector];
-      lasts[vector] += end[vector];
+      const mean = means[row * vectors + vector];
+      if (ofResponses && Number.isNaN(mean)) continue;
+      sum.rows[vector] += 1;
+      sum.tokens[vector] += own;
+      sum.all[vector] += own * mean;
+      sum.lasts[vector] += end[vector];
     }
   }
-  const made = { of, rows: filled, tokens, all, lasts };
+  const made = { of, ...sum };
   kKept.set(record, made);
   return made;
 }
