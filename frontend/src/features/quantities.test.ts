@@ -44,6 +44,9 @@ describe('quantities', () => {
     expect(quantityOf(at(kHidden, kProjection), { ...of, normalize: false })).toBe(
       'activation · evil',
     );
+    expect(quantityOf(at(kHidden, kProjection), { ...of, cosine: true })).toBe(
+      'activation, cosine with evil',
+    );
     expect(quantityOf({ ...at(kHidden, kProjection), vector: 3 }, of)).toBe(
       'activation along vector 3',
     );

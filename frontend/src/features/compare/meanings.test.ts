@@ -25,6 +25,9 @@ test('what counts differently is named', () => {
   expect(
     differenceOf(held(kProjection, { vectors }), held(kProjection, { vectors }, { vector: 1 })),
   ).toMatch(/projections on evil, B has projections on kind/);
+  expect(
+    differenceOf(held(kProjection, { vectors }), held(kProjection, { vectors, cosine: true })),
+  ).toMatch(/projections on evil, B has cosines with evil/);
   expect(differenceOf(held(kStats, { range: [0, 1] }), held(kStats, {}))).toMatch(
     /histogram from 0 to 1, B has a histogram by powers of two/,
   );

@@ -66,6 +66,7 @@ describe('a plan goes through the form', () => {
       { ...common, prompts: 'probes', rows: 0, compressor: { kind: 'empty' } },
       { ...common, compressor: { kind: 'stats', range: [-4, 4], bins: 16 } },
       { ...common, compressor: { kind: 'projection', vectors: ['evil'], normalize: false } },
+      { ...common, compressor: { kind: 'projection', vectors: ['evil'], cosine: true } },
       { ...common, compressor: { kind: 'topk', k: 3 } },
       { ...common, compressor: { kind: 'outliers', k: 3 } },
       { ...common, compressor: { kind: 'tile', tiles: 8, tiles_one_rank: 16, data_dims: 4 } },
@@ -187,6 +188,9 @@ test('what a closed entry does not show is summed up', () => {
   expect(
     summaryOf({ ...row, kind: 'projection', vectors: ['evil'], prompts: 'probes', rows: '0' }),
   ).toBe('probes · all rows · evil');
+  expect(summaryOf({ ...row, kind: 'projection', vectors: ['evil'], cosine: true })).toBe(
+    'evil · cosine',
+  );
   expect(summaryOf({ ...row, evaluation: true, microBatches: '0-3', rows: '2:4' })).toBe(
     'train + eval · micro-batches 0-3 · rows 2:4',
   );

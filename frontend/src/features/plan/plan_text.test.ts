@@ -58,6 +58,7 @@ const kEverything: readonly PlanEntry[] = [
     rows: 0,
     compressor: { kind: 'projection', vectors: ['evil.v2', 'kind_er'], normalize: false },
   },
+  { point: 'HiddenStates', compressor: { kind: 'projection', vectors: ['evil'], cosine: true } },
   {
     point: 'HiddenStates',
     phases: ['eval'],

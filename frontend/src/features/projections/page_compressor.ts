@@ -1,4 +1,5 @@
 import type { Compressor } from '../../core/registry/feature';
+import type { CompressorFacts } from '../../protocol/messages';
 import { kCompressors } from './compressor';
 import { vectorName } from './vector_name';
 
@@ -8,11 +9,18 @@ export const kPageCompressors: readonly Compressor[] = kCompressors.map((kind) =
   hasScale: true,
   meaningOf: (record, of, unknown) => {
     if (of === undefined) return `projections on vector ${record.vector ?? 0} ${unknown}`;
+    const vector = vectorName(record, of);
+    if (of.cosine === true) return `cosines with ${vector}`;
     const length = of.normalize === false ? ', not divided by its length' : '';
-    return `projections on ${vectorName(record, of)}${length}`;
+    return `projections on ${vector}${length}`;
   },
   quantityOf: (numbers, record, of) =>
     of === undefined
       ? `${numbers}, projection (plan ${record.plan})`
-      : `${numbers} ${of.normalize === false ? '·' : 'along'} ${vectorName(record, of)}`,
+      : `${numbers}${relationOf(of)} ${vectorName(record, of)}`,
 }));
+
+function relationOf({ normalize, cosine }: CompressorFacts): string {
+  if (cosine === true) return ', cosine with';
+  return normalize === false ? ' ·' : ' along';
+}

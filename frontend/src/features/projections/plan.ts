@@ -12,6 +12,7 @@ declare module '../../core/registry/plan_feature' {
   interface PlanRow {
     vectors: string[];
     normalize: boolean;
+    cosine: boolean;
   }
 }
 
@@ -21,29 +22,37 @@ const kProjection: PlanCompressor = {
   text: 'Dot products with direction vectors',
   dtypes: ['f32', 'f64', 'bf16', 'f16', 'u8'],
   takes: (point, run) => (point?.dims.length ?? 0) <= 3 && (run?.vectors.length ?? 0) > 0,
-  rowOf: (of) => ({ vectors: [...(of.vectors ?? [])], normalize: of.normalize ?? true }),
-  entryOf: ({ kind, vectors, normalize }) => ({
+  rowOf: (of) => ({
+    vectors: [...(of.vectors ?? [])],
+    normalize: of.normalize ?? true,
+    cosine: of.cosine ?? false,
+  }),
+  entryOf: ({ kind, vectors, normalize, cosine }) => ({
     kind,
     vectors: [...vectors],
     normalize: normalize ? undefined : false,
+    cosine: cosine ? true : undefined,
   }),
   problemOf: ({ vectors }) =>
     vectors.length === 0 ? ['vectors', 'choose at least one'] : undefined,
-  summaryOf: ({ vectors }) => [vectors.join(', ')],
+  summaryOf: ({ vectors, cosine }) => [vectors.join(', '), cosine ? 'cosine' : ''],
   fit: (row, run) => {
     if (row.vectors.length === 0) row.vectors = [...(run?.vectors ?? [])];
   },
   members: [
     ['vectors', (row) => (row.kind === 'projection' ? row.vectors.join(', ') : '')],
     ['by length', (row) => (row.kind === 'projection' && !row.normalize ? 'no' : 'yes')],
+    ['cosine', (row) => (row.kind === 'projection' && row.cosine ? 'yes' : 'no')],
   ],
-  marksOf: ({ vectors, normalize }) => [
+  marksOf: ({ vectors, normalize, cosine }) => [
     ...vectors.map((vector) => `v${vector}`),
     ...(normalize ? [] : ['u']),
+    ...(cosine ? ['C'] : []),
   ],
   readMark: (row, letter, value) => {
     if (letter === 'v') row.vectors.push(value);
     else if (letter === 'u') row.normalize = false;
+    else if (letter === 'C') row.cosine = true;
     else return false;
     return true;
   },
