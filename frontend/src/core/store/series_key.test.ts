@@ -42,6 +42,17 @@ describe('the key of a series', () => {
     expect(keyOfEntry({ ...kStats, ...change })).not.toBe(keyOfEntry(kStats));
   });
 
+  test('tells tokens of prompts, their means and responses apart', () => {
+    const changes: Partial<PlanEntry>[] = [
+      {},
+      { mean_over: 'last-prompt' },
+      { mean_over: 'response', responses: true },
+      { responses: true },
+    ];
+    const ofPrompts = { ...kStats, prompts: 'probes' };
+    expect(new Set(changes.map((one) => keyOfEntry({ ...ofPrompts, ...one }))).size).toBe(4);
+  });
+
   test('two entries that are alike are two series', () => {
     const [first, tiles, second] = keysOfPlan({
       number: 3,

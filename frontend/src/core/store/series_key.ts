@@ -8,7 +8,8 @@ import type { CompressorFacts, Plan, PlanEntry } from '../../protocol/messages';
 export function keyOfEntry(entry: PlanEntry): string {
   const { point, direction = 'value', prompts = null, rows = 1, tokens = null } = entry;
   const { micro_batches: batches = '0', eval_forwards: forwards = 'first' } = entry;
-  const data = prompts === null ? [batches, forwards] : [prompts];
+  const { mean_over: mean = '', responses = false } = entry;
+  const data = prompts === null ? [batches, forwards] : [prompts, mean, responses];
   return JSON.stringify([point, direction, data, rows, tokens, membersOf(entry.compressor)]);
 }
 
