@@ -36,7 +36,7 @@ _BEGIN = 5.0  # seconds of a command before its first token
 def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="one drifting run, at most 20 minutes on two CPUs")
+    size.add_argument("--quick", action="store_true", help="one drifting run; the goal is 20 minutes on two CPUs")
     size.add_argument("--tiny", action="store_true", help="sizes for a model of bytes that learns in seconds")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder of all files; default: build/persona/SIZE")
     parser.add_argument("--hf-model", type=Path, metavar="DIR", default=DEFAULT_MODEL, help="default: build/models/smollm2")

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tensor_tracer.compressors import EXPONENT_BINS, LOWEST_EXPONENT, MORE_STATISTICS, STATISTICS
 from tensor_tracer.facts import RunFacts
-from tensor_tracer.json_values import list_of, member
+from tensor_tracer.json_values import list_of, member, text_of
 from tensor_tracer.record import Record
 
 
@@ -71,20 +72,23 @@ def _statistics(record: Record, facts: RunFacts) -> Iterator[Reading | Bins]:
 
 def _projections(record: Record, facts: RunFacts) -> Iterator[Reading]:
     """The mean over a row's tokens, then over the rows: each row counts the same, whatever its length.
-    The tokens that only fill up a shorter prompt do not count."""
+    The tokens that only fill up a shorter prompt do not count, and a prompt without a response neither."""
     entry = facts.entry(record.plan, record.entry)
-    if len(record.shape) != 3 or (member(entry, "responses") is True and "mean_over" not in entry):
+    mean_over = text_of(entry, "mean_over")
+    if len(record.shape) != 3 or (member(entry, "responses") is True and not mean_over):
         return  # the lengths of responses are not known
     values = record.values.astype(np.float64)
     lengths, first_token = facts.prompt_lengths(record.prompt_set), facts.first_token(record.plan, record.entry)
-    means = []
+    means: list[npt.NDArray[np.float64]] = []
     for row, numbers in enumerate(values, record.first_row):
-        own = numbers[: max(lengths[row] - first_token, 0)] if row < len(lengths) else numbers
+        own = numbers if mean_over or row >= len(lengths) else numbers[: max(lengths[row] - first_token, 0)]
         if len(own):
             means.append(own.mean(axis=0))
     vectors = facts.vectors(record.plan, record.entry)
-    for index, mean in enumerate(np.mean(means, axis=0).tolist() if means else ()):
-        yield Reading(vectors[index] if index < len(vectors) else f"vector_{index}", mean)
+    for index, of_rows in enumerate(np.transpose(means) if means else ()):
+        counted = of_rows[~np.isnan(of_rows)] if mean_over == "response" else of_rows
+        if len(counted):
+            yield Reading(vectors[index] if index < len(vectors) else f"vector_{index}", float(np.mean(counted)))
 
 
 def _updates(record: Record, facts: RunFacts) -> Iterator[Reading]:

@@ -52,8 +52,11 @@ nlohmann::json TextFile::facts() const {
 }
 
 base::Result<TextFile> read_text_file(const std::string& option, const std::string& path,
-                                      const ModelToRun& model, const config::TrainConfig& config) {
-  auto opened = data::PromptedTexts::open(path, reading_options(option, model, config));
+                                      const ModelToRun& model, const config::TrainConfig& config,
+                                      bool takes_generated) {
+  data::PromptedTextOptions reading = reading_options(option, model, config);
+  reading.takes_generated = takes_generated;
+  auto opened = data::PromptedTexts::open(path, reading);
   if (!opened) return opened.error();
   TextFile file;
   file.path = path;

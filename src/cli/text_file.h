@@ -31,10 +31,12 @@ struct TextFile {
 };
 
 /// Reads all texts of a file (data::PromptedTexts), so that an error is found before the model
-/// runs. `option`: that errors name. Error: a text that cannot be read, has no token, or has more
-/// tokens than the model has positions and --overlong does not cut; or there is no text.
+/// runs. `option`: that errors name. `takes_generated`: as of data::read_line(). Error: a text that
+/// cannot be read, has no token, or has more tokens than the model has positions and --overlong
+/// does not cut; or there is no text.
 base::Result<TextFile> read_text_file(const std::string& option, const std::string& path,
-                                      const ModelToRun& model, const config::TrainConfig& config);
+                                      const ModelToRun& model, const config::TrainConfig& config,
+                                      bool takes_generated = false);
 
 /// Gives every rank the numbers of texts that rank 0 counted. Collective over `world`.
 void share_text_sizes(std::span<TextFile> files, const comm::ProcessGroup& world);

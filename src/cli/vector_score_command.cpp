@@ -171,7 +171,8 @@ base::Status read_score_inputs(ScoreSetup& setup) {
   if (setup.has_base_file()) files.emplace_back("--base-responses", setup.options.base_responses);
   std::int64_t longest = 0;
   for (const auto& [option, path] : files) {
-    auto read = read_text_file(option, path, setup.model, config);
+    const bool is_base = !setup.files.empty();
+    auto read = read_text_file(option, path, setup.model, config, /*takes_generated=*/is_base);
     if (!read) return read.error();
     longest = std::max(longest, read.value().longest);
     setup.files.push_back(std::move(read).value());

@@ -87,9 +87,9 @@ Options direction_options(ScoreConfig& score) {
 Options score_output_options(ScoreConfig& score) {
   return {
       {"--base-responses", &score.base_responses,
-       "the model's own responses to the same prompts: a file with a line for each text; generate: "
-       "made now, of the most probable tokens; none: the score is the projection, not the "
-       "difference"},
+       "the model's own responses to the same prompts: a file with a line for each text, such as "
+       "the --output of tensor-tracer generate; generate: made now, of the most probable tokens; "
+       "none: the score is the projection, not the difference"},
       {"--max-new-tokens", &score.max_new_tokens,
        "largest number of tokens of a response that is generated", positive()},
       {"--out", &score.out, "the texts with their scores, as JSONL"},

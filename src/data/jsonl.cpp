@@ -87,7 +87,7 @@ class Collector {
 }  // namespace
 
 base::Result<LineTexts> read_line(std::string_view text, const std::string& place,
-                                  const std::string& file) {
+                                  const std::string& file, bool takes_generated) {
   const json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!line.is_object()) return wrong_line(place, "is not a JSON object in UTF-8");
   const bool has_text = line.contains("text");
@@ -97,9 +97,13 @@ base::Result<LineTexts> read_line(std::string_view text, const std::string& plac
                       "run python -m tensor_tracer prepare " + file +
                           " --tokenizer DIR --out DIR, and give the folder of --out");
   }
-  if (has_text && (has_prompt || has_response))
+  const bool is_generated = takes_generated && has_prompt && has_text;
+  if (is_generated && has_response)
+    return wrong_line(place, "has both \"text\" and \"response\"", "keep one of them");
+  if (has_text && (has_prompt || has_response) && !is_generated)
     return wrong_line(place, "has both \"text\" and a prompt or a response", "keep one of them");
-  if (has_prompt && !has_response) return wrong_line(place, "has a \"prompt\" and no \"response\"");
+  if (has_prompt && !has_response && !is_generated)
+    return wrong_line(place, "has a \"prompt\" and no \"response\"");
   if (has_response && !has_prompt) return wrong_line(place, "has a \"response\" and no \"prompt\"");
   if (!has_text && !has_prompt) return wrong_line(place, "has no \"text\" and no \"prompt\"");
   LineTexts texts;
@@ -108,6 +112,7 @@ base::Result<LineTexts> read_line(std::string_view text, const std::string& plac
     if (!prompt) return prompt.error();
     texts.prompt = std::move(prompt).value();
   }
+  if (is_generated && line["text"] == "") return texts;  // the first token was the end token
   auto counted = text_of(line, has_text ? "text" : "response", place);
   if (!counted) return counted.error();
   texts.counted = std::move(counted).value();

@@ -20,6 +20,7 @@ base::Error PromptedLines::wrong(base::Error error) const {
 }
 
 base::Status PromptedLines::add(const std::string& text, PromptedText& to) const {
+  if (text.empty()) return {};
   const auto ids = options_.tokenize(text);
   if (!ids) {
     return base::invalid_argument(options_.option,
@@ -41,15 +42,14 @@ base::Result<std::optional<PromptedText>> PromptedLines::next() {
   line_ = line->substr(0, line->find_last_not_of('\r') + 1);
   LineTexts texts;
   if (is_json_) {
-    auto read = read_line(line_, place(), path_);
+    auto read = read_line(line_, place(), path_, options_.takes_generated);
     if (!read) return wrong(read.error());
     texts = std::move(read).value();
   } else {
     texts.counted = line_;
   }
   PromptedText made;
-  if (!texts.prompt.empty())
-    if (auto status = add(texts.prompt, made); !status) return status.error();
+  if (auto status = add(texts.prompt, made); !status) return status.error();
   const std::int64_t begin = made.length();
   if (auto status = add(texts.counted, made); !status) return status.error();
   if (begin < made.length()) made.response.emplace_back(begin, made.length());

@@ -30,7 +30,7 @@ class Generated:
 
     def positions(self) -> dict[str, int]:
         """The positions that each program changed, as it counts them."""
-        return {name: int(count) for name, count in re.findall(r'program "(\w+)" changed (\d+) positions', self.told)}
+        return {name: int(count) for name, count in re.findall(r'program "([^"]+)" changed (\d+) positions', self.told)}
 
 
 def line_of(flags: dict[str, Any], ranks: int = 1) -> list[str]:
@@ -68,6 +68,30 @@ def logits_of(model: Any, prompt: Ids, response: Ids) -> Tensor:
     """The logits of every token of the response, by one forward without a cache."""
     with torch.no_grad():
         return model(torch.tensor([prompt + response])).logits[0, len(prompt) - 1 : -1]
+
+
+def edited_logits(
+    model: Any, prompt: Ids, response: Ids, edit: Callable[[Tensor], Tensor], positions: str
+) -> tuple[Tensor, int]:
+    """As logits_of(), with a hook that changes the output of layer 1 at the tokens that a program counts. And the number
+    of tokens that differ; a generation does not read the last one of the response, which is not counted."""
+    length, changed = len(prompt), 0
+    at = {"all": slice(0, None), "prompt": slice(0, length), "response": slice(length, None),
+          "published": slice(length - 1, None)}[positions]  # fmt: skip
+
+    def change(_module: Any, _inputs: Any, output: Any) -> Any:
+        nonlocal changed
+        before = output[0] if isinstance(output, tuple) else output
+        after = before.clone()
+        after[:, at] = edit(before[:, at])
+        changed = int((after != before)[:, :-1].any(dim=-1).sum())
+        return (after, *output[1:]) if isinstance(output, tuple) else after
+
+    hook = model.model.layers[0].register_forward_hook(change)
+    try:
+        return logits_of(model, prompt, response), changed
+    finally:
+        hook.remove()
 
 
 def assert_best_tokens(response: dict[str, Any], logits: Tensor, error: float) -> int:

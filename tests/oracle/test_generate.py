@@ -9,7 +9,18 @@ from typing import Any
 
 import pytest
 import torch
-from generation import Generated, Ids, all_logits, assert_best_tokens, assert_follows, generate, line_of, logits_of, refused
+from generation import (
+    Generated,
+    Ids,
+    all_logits,
+    assert_best_tokens,
+    assert_follows,
+    edited_logits,
+    generate,
+    line_of,
+    logits_of,
+    refused,
+)
 from hf_models import NAMES, random_model, save
 from program import environment
 from test_lora import random_adapters
@@ -145,24 +156,6 @@ def test_draws_have_the_distribution_of_transformers(
 STEER = "v = vector(\"shift\")[1]\nlayers[1].output = layers[1].output + 2.0 * v\n"
 
 
-def steered_logits(model: Any, prompt: Ids, response: Ids, shift: torch.Tensor, positions: str) -> torch.Tensor:
-    """One forward, with a hook that adds the vector at the tokens that a program counts."""
-    length = len(prompt)
-    at = {"all": slice(0, None), "prompt": slice(0, length), "response": slice(length, None),
-          "published": slice(length - 1, None)}[positions]  # fmt: skip
-
-    def add(_module: Any, _inputs: Any, output: Any) -> Any:
-        hidden = (output[0] if isinstance(output, tuple) else output).clone()
-        hidden[:, at] += 2.0 * shift
-        return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
-
-    hook = model.model.layers[0].register_forward_hook(add)
-    try:
-        return logits_of(model, prompt, response)
-    finally:
-        hook.remove()
-
-
 def steer(
     folder: Path, llama: tuple[Any, Path], ranks: int = 1, positions: str = "all", **flags: Any
 ) -> tuple[Generated, torch.Tensor]:
@@ -187,7 +180,7 @@ def test_a_program_changes_the_positions_that_it_counts(
     plain = generate(llama[1], PROMPTS, tmp_path, max_new_tokens=TOKENS, ignore_eos=True).ids()
     assert found.ids() != plain
     for prompt, response in zip(PROMPTS, found.responses, strict=True):
-        logits = steered_logits(model, prompt, response["token_ids"], shift, positions)
+        logits, _ = edited_logits(model, prompt, response["token_ids"], lambda h: h + 2.0 * shift, positions)
         assert_best_tokens(response, logits, 1e-3)
     prompts, read = sum(map(len, PROMPTS)), len(PROMPTS) * (TOKENS - 1)
     counted = {"all": prompts + read, "prompt": prompts, "response": read, "published": len(PROMPTS) + read}

@@ -115,10 +115,11 @@ def test_both_forms_hold_the_same_bits(model: tuple[Any, Path], sides: tuple[Pat
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["evil.pt", "evil.safetensors"]
 
 
-@pytest.mark.parametrize("tensor", [1, 2])
-def test_bf16(tensor: int, sides: tuple[Path, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("tensor", [1, 2, pytest.param(4, marks=NIGHTLY)])
+@pytest.mark.parametrize("name", ["gpt2", "qwen2"])
+def test_bf16(name: str, tensor: int, sides: tuple[Path, Path], tmp_path: Path) -> None:
     """A file in bf16 is read exactly; with --bf16 both programs round in their own way."""
-    made = deep_model("qwen2", torch.bfloat16)
+    made = deep_model(name, torch.bfloat16)
     folder = save(made, tmp_path / "model")
     mesh = {"tensor_model_parallel_size": tensor}
     answer(*words(folder, sides, tmp_path / "whole.pt", **mesh), ranks=tensor)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from data_files import text, write_jsonl, write_prepared
+from generation import generate
 from hf_models import save
 from safetensors.torch import save_file
 from test_convert import write_tokenizer
@@ -90,6 +91,29 @@ def test_a_difference_takes_the_own_response_off(model: tuple[Any, Path], files:
     assert [line["projection"] for line in lines] == pytest.approx(own, abs=1e-4)
     assert [line["base_projection"] for line in lines] == pytest.approx(base, abs=1e-4)
     assert told["score"] == "projection_difference"
+
+
+def test_the_output_of_generate_has_the_own_responses(
+    model: tuple[Any, Path], files: Path, rows: torch.Tensor, tmp_path: Path
+) -> None:
+    prompts = [line["prompt"] for line in read(files / "texts.jsonl")]
+    made = generate(model[1], prompts, tmp_path, max_new_tokens=6, ignore_eos=True).responses
+    answer(*words(model[1], files, tmp_path / "out.jsonl", base_responses=tmp_path / "responses.jsonl"))
+    lines = read(tmp_path / "out.jsonl")
+    own = projections(model[0], texts_of(read(files / "texts.jsonl")), rows, LAYER)
+    base = projections(model[0], [Text.of(line["text"], line["prompt"]) for line in made], rows, LAYER)
+    assert [line["base_projection"] for line in lines] == pytest.approx(base, abs=1e-4)
+    assert_ranked(lines, "projection_difference", [a - b for a, b in zip(own, base, strict=True)])
+
+
+def test_an_own_response_may_be_empty(model: tuple[Any, Path], files: Path, tmp_path: Path) -> None:
+    """The model answered with the end token alone; then there is no difference."""
+    own = read(files / "own.jsonl")
+    write_jsonl(tmp_path / "own.jsonl", [{"prompt": own[0]["prompt"], "text": ""}, *own[1:]])
+    told = answer(*words(model[1], files, tmp_path / "out.jsonl", base_responses=tmp_path / "own.jsonl"))
+    lines = read(tmp_path / "out.jsonl")
+    assert told["scored"] == COUNT - 1 and lines[0]["rank"] is None
+    assert lines[0]["projection_difference"] is None and lines[0]["base_projection"] is None
 
 
 def answers(model: Any, texts: list[dict[str, str]], most: int) -> list[Text]:
@@ -197,6 +221,7 @@ def test_wrong_words_are_refused(model: tuple[Any, Path], files: Path, rows: tor
     own = read(files / "own.jsonl")
     write_jsonl(tmp_path / "fewer.jsonl", own[1:])
     write_jsonl(tmp_path / "others.jsonl", [own[0], own[1] | {"prompt": "another"}, *own[2:]])
+    write_jsonl(tmp_path / "both.jsonl", [own[0] | {"text": "another"}, *own[1:]])
     torch.save(rows[:2], tmp_path / "rows.pt")
     torch.save(rows * torch.tensor([1, 1, 1, 0, 1]).unsqueeze(1), tmp_path / "zero.pt")
     (tmp_path / "there.jsonl").write_text("years")
@@ -210,6 +235,7 @@ def test_wrong_words_are_refused(model: tuple[Any, Path], files: Path, rows: tor
         ({"vectors": tmp_path / "zero.pt"}, "row 3 of the vector is no direction"),
         ({"base_responses": tmp_path / "fewer.jsonl"}, f"has {COUNT - 1} texts, and"),
         ({"base_responses": tmp_path / "others.jsonl"}, "line 2 of"),
+        ({"base_responses": tmp_path / "both.jsonl"}, 'has both "text" and "response"; keep one of them'),
         ({"drop_top": "5x"}, "--drop-top"),
         ({"drop_top": "101%"}, "--drop-top"),
         ({"drop_top": "-3"}, "--drop-top"),

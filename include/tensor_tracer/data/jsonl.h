@@ -21,10 +21,11 @@ struct LineTexts {
 };
 
 /// Reads a line: an object with "text", or with "prompt" and "response". `place`: the line, for
-/// errors. `file`: its path. Error: the line is no such object; for "messages" it names the command
-/// that prepares them. Thread: any.
+/// errors. `file`: its path. `takes_generated`: beside a "prompt", a "text" is the response, as in
+/// the output of `generate`; it may be empty. Error: the line is no such object; for "messages" it
+/// names the command that prepares them. Thread: any.
 base::Result<LineTexts> read_line(std::string_view line, const std::string& place,
-                                  const std::string& file);
+                                  const std::string& file, bool takes_generated = false);
 
 /// How the texts of a JSONL file become tokens.
 struct JsonlReader {

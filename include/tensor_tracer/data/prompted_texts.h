@@ -33,13 +33,14 @@ struct PromptedTextOptions {
   std::string tokenizer_sha256 = {};  // of tokenizer.json; empty: bytes
   std::int64_t vocab_size = 0;        // of the model
   std::string option = {};            // that errors name
+  bool takes_generated = false;       // as of read_line()
 };
 
 /// The texts of a file, one after another, without a copy of the file in memory. A file `.jsonl`
-/// has an object on each line (read_line): a "text" is a response without a prompt; prompt and
-/// response become tokens separately. A folder that `prepare` wrote has the response in the tokens
-/// of the role assistant. Of any other file each line is a text. Blank lines are ignored. No token
-/// is added. Thread: one.
+/// has an object on each line (read_line): a "text" alone is a response without a prompt; prompt
+/// and response become tokens separately. A folder that `prepare` wrote has the response in the
+/// tokens of the role assistant. Of any other file each line is a text. Blank lines are ignored. No
+/// token is added. Thread: one.
 class PromptedTexts {
  public:
   /// Error: the file cannot be read, or is prepared data of another tokenizer or with an id that

@@ -10,7 +10,9 @@ from typing import Any
 
 from tensor_tracer.errors import ConnectionLost
 from tensor_tracer.export.names import tag_of, words_of
+from tensor_tracer.facts import RunFacts
 from tensor_tracer.json_values import text_of
+from tensor_tracer.messages import numbers
 from tensor_tracer.readings import Reading, has_readings, readings_of
 from tensor_tracer.record import Record
 from tensor_tracer.run import Run
@@ -28,7 +30,7 @@ class Counts:
     """The number of things that a sink got."""
 
     steps: int = 0
-    records: int = 0
+    records: int = 0  # and means of projections, each layer and vector for itself
     alarms: int = 0
 
 
@@ -55,26 +57,34 @@ class Origins:
 
 
 def _origin_of_mean(series: dict[str, Any], layer: int) -> Origin:
-    """As that of the records that the mean is made of."""
+    """The usual scale has no word in the tag."""
     place = (str(series["point"]), layer, "value", "eval", str(series["prompts"]), "projection")
-    return Origin(tag_of([*words_of(*place), (str(series["mean_over"]), "")]), *place, str(series["mean_over"]))
+    mean_over, scale = str(series["mean_over"]), str(series["scale"])
+    words = [*words_of(*place), (mean_over, ""), *([(scale, "")] if scale != "normalized" else [])]
+    return Origin(tag_of(words), *place, mean_over, scale)
 
 
 def _means_of(event: dict[str, Any]) -> Iterator[tuple[Origin, list[Reading]]]:
-    """The baseline and the difference from it, of each layer that has them. The records have the means themselves."""
+    """The mean over all prompts, the baseline and the difference from it, of each layer, as far as it has them."""
     for series in event["series"]:
-        for layer, baseline, change in zip(series["layers"], series["baseline"], series["change"], strict=True):
-            numbers = {"baseline": baseline, "change": change}
-            found = [Reading(f"{series['vector']}/{name}", float(number)) for name, number in numbers.items()
-                     if isinstance(number, int | float)]  # fmt: skip
+        vector, columns = series["vector"], [series[name] for name in ("layers", "values", "baseline", "change")]
+        for layer, value, baseline, change in zip(*columns, strict=True):
+            told = numbers({f"{vector}": value, f"{vector}/baseline": baseline, f"{vector}/change": change})
+            found = [Reading(name, float(number)) for name, number in told.items() if isinstance(number, int | float)]
             if found:
                 yield _origin_of_mean(series, int(layer)), found
 
 
+def _has_means(facts: RunFacts, plan: int, entry: int, compressor: str) -> bool:
+    """Whether `projections` events have the numbers of this entry. Its records have those of a part of the prompts."""
+    return compressor == "projection" and bool(text_of(facts.entry(plan, entry), "mean_over"))
+
+
 def follow(run: Run, sink: Sink, counts: Counts) -> None:
     """Until the run ends. Scalars of each step, statistics, projections and updates as the trace plan takes them, and
-    alarms. First come the scalars of the last 2,000 steps, the newest record of each series, and the alarms that fire.
-    `counts` goes up meanwhile. Raises ConnectionLost if the hub is lost before the run's end."""
+    alarms. First come the scalars of the last 2,000 steps, the newest record of each series, and the alarms that fire;
+    means of projections begin with the next event. `counts` goes up meanwhile. Raises ConnectionLost if the hub is lost
+    before the run's end."""
     origins, alarms, flush_at = Origins(run), _Alarms(sink, counts), 0.0
     with contextlib.suppress(ConnectionLost):  # the run has ended; its steps wait here
         for alarm in run.alarms():
@@ -91,6 +101,7 @@ def follow(run: Run, sink: Sink, counts: Counts) -> None:
         for event in run.waiting_projections():
             for origin, found in _means_of(event):
                 sink.readings(int(event["step"]), time.time_ns(), origin, found)
+                counts.records += 1
         if time.monotonic() >= flush_at:
             sink.flush()
             flush_at = time.monotonic() + _FLUSH_SECONDS
@@ -122,19 +133,20 @@ class _Alarms:
 
 
 def _records(run: Run, is_over: bool) -> Iterator[Record]:
-    """Those that arrive in about half a second, of the entries that have readings in the plan in force. `is_over`: all
-    that wait here."""
+    """Those that arrive in about half a second, of the entries that have readings in the plan in force; shorter if it
+    has no such entry. `is_over`: all that wait here."""
     plan, end = _plan_of(run), time.monotonic() + _WAIT_SECONDS
     kinds = select(run.names, list(run.names.points)).kinds(run.names, plan)
-    entries = [kind.entry for kind in kinds if has_readings(kind.point, kind.compressor)]
+    entries = [kind.entry for kind in kinds if has_readings(kind.point, kind.compressor)
+               and not _has_means(run.names, plan, kind.entry, kind.compressor)]  # fmt: skip
     try:
-        for record in run.records(entry=entries, timeout=_WAIT_SECONDS) if entries else ():
-            yield record
+        # Without an entry, it asks for no records: if nobody takes them, the hub holds back the events too.
+        for record in run.records(entry=entries, timeout=_WAIT_SECONDS if entries else _PLAN_SECONDS):
+            if not _has_means(run.names, record.plan, record.entry, record.compressor):
+                yield record
             if not is_over and (time.monotonic() >= end or _plan_of(run) != plan):
                 return
     except ConnectionLost:  # run.steps() raises it if the hub does not come back
-        entries = []
-    if not entries:
         time.sleep(_PLAN_SECONDS)
 
 

@@ -19,6 +19,7 @@ class Origin(NamedTuple):
     prompts: str  # "" for the run's own data
     compressor: str
     mean_over: str = ""  # of the plan's entry
+    scale: str = ""  # of means of projections: normalized, raw or cosine
 
 
 class Alarm(NamedTuple):

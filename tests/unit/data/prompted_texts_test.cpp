@@ -22,9 +22,12 @@ class PromptedTextsTest : public testing::Test {
   }
   ~PromptedTextsTest() override { fs::remove_all(folder_); }
 
-  std::unique_ptr<PromptedTexts> open(const std::string& name, const std::string& content) {
+  std::unique_ptr<PromptedTexts> open(const std::string& name, const std::string& content,
+                                      bool takes_generated = false) {
     std::ofstream(folder_ / name, std::ios::binary) << content;
-    auto opened = PromptedTexts::open(folder_ / name, {.vocab_size = 256, .option = "--positive"});
+    auto opened = PromptedTexts::open(
+        folder_ / name,
+        {.vocab_size = 256, .option = "--positive", .takes_generated = takes_generated});
     EXPECT_TRUE(opened.ok());
     return std::move(opened).value();
   }
@@ -62,6 +65,28 @@ TEST_F(PromptedTextsTest, APromptIsBeforeTheResponse) {
   ASSERT_FALSE(wrong.ok());
   EXPECT_EQ(wrong.error().where, "--positive");
   EXPECT_THAT(wrong.error().message, testing::HasSubstr("line 3 of"));
+}
+
+TEST_F(PromptedTextsTest, AGeneratedTextIsTheResponse) {
+  const std::string line = "{\"prompt\": \"abc\", \"text\": \"de\", \"token_ids\": [1]}\n";
+  const auto texts = open("a.jsonl",
+                          line + "{\"prompt\": \"abc\", \"text\": \"\"}\n" +
+                              "{\"prompt\": \"a\", \"response\": \"b\"}\n" +
+                              "{\"prompt\": \"a\", \"response\": \"b\", \"text\": \"c\"}\n",
+                          true);
+  const PromptedText first = next_of(*texts);
+  EXPECT_THAT(first.ids, ElementsAre('a', 'b', 'c', 'd', 'e'));
+  EXPECT_THAT(first.response, ElementsAre(Span(3, 5)));
+  const PromptedText empty = next_of(*texts);
+  EXPECT_EQ(empty.prompt_length(), 3);
+  EXPECT_TRUE(empty.response.empty());
+  EXPECT_THAT(next_of(*texts).response, ElementsAre(Span(1, 2)));
+  const auto both = texts->next();
+  ASSERT_FALSE(both.ok());
+  EXPECT_THAT(both.error().message, testing::HasSubstr("has both \"text\" and \"response\""));
+  const auto of_training = open("b.jsonl", line)->next();
+  ASSERT_FALSE(of_training.ok());
+  EXPECT_THAT(of_training.error().message, testing::HasSubstr("has both \"text\" and a prompt"));
 }
 
 TEST(PromptedText, ACutDropsTheEnd) {
