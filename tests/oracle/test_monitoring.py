@@ -167,6 +167,8 @@ def test_each_mean_is_told_with_its_difference_from_step_0(monitored: Monitored)
             assert series["layers"] == [1] and series["prompts"] == "probes"
             assert series["values"] == pytest.approx([last[at]], rel=1e-12)
             assert series["baseline"] == pytest.approx([first[at]], rel=1e-12)
+            spread = np.nanstd(monitored.values(number, 0)[:, 0, at], ddof=1)
+            assert series["deviation"] == pytest.approx([spread], rel=1e-12)
             assert series["change"] == pytest.approx([last[at] - first[at]], abs=1e-12)
             assert abs(last[at] - first[at]) > 1e-9
 

@@ -365,6 +365,8 @@ const projectionSeriesSchema = object({
   layers: array(count),
   /** By layer; null if the run did not take it. */
   baseline: array(nullable(number)),
+  /** The standard deviation of the baseline over the prompts; not in older recordings. */
+  deviation: optional(array(nullable(number))),
 });
 /** Means over all prompts at the end of a step; the page reads only those before the run's first step. */
 export type ProjectionSeries = Infer<typeof projectionSeriesSchema>;

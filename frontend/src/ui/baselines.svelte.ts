@@ -1,7 +1,7 @@
 import type { Follower } from '../core/registry/feature';
 import { stateOf } from '../core/registry/state_of';
 import type { Notification, PlanEntry, RunFacts } from '../protocol/messages';
-import { BaselineStore } from './baseline_store';
+import { type Baseline, BaselineStore } from './baseline_store';
 
 /** The means of projections before the run's first step, as the hub's events `projections` state them. */
 export class Baselines implements Follower {
@@ -9,7 +9,7 @@ export class Baselines implements Follower {
   private version = $state(0);
 
   /** The baseline of an entry with `mean_over` on a vector; null if no event has stated it. */
-  of(entry: PlanEntry, vector: string, layer: number): number | null {
+  of(entry: PlanEntry, vector: string, layer: number): Baseline | null {
     return this.version < 0 ? null : this.store.of(entry, vector, layer);
   }
 

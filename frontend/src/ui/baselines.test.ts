@@ -35,8 +35,8 @@ function runOf(id: string): ReturnType<typeof runSchema> {
 test('a baseline is that of the entry, the vector and the layer', () => {
   const baselines = new Baselines();
   expect(baselines.of(kEntry, 'evil', 1)).toBeNull();
-  baselines.onNotification(told({ ...kSeries, baseline: [1, null] }));
-  expect(baselines.of(kEntry, 'evil', 1)).toBe(1);
+  baselines.onNotification(told({ ...kSeries, baseline: [1, null], deviation: [0.5, null] }));
+  expect(baselines.of(kEntry, 'evil', 1)).toEqual({ mean: 1, deviation: 0.5 });
   expect(baselines.of(kEntry, 'evil', 2)).toBeNull();
   expect(baselines.of(kEntry, 'kind', 1)).toBeNull();
   for (const other of [{ mean_over: 'response' }, { prompts: 'others' }, { point: 'MLP1' }]) {
@@ -46,8 +46,8 @@ test('a baseline is that of the entry, the vector and the layer', () => {
 
 test('each scale has its own baseline', () => {
   const baselines = new Baselines();
-  const of = (scale: object): number | null =>
-    baselines.of({ ...kEntry, compressor: { kind: 'projection', ...scale } }, 'evil', 1);
+  const of = (scale: object): number | undefined =>
+    baselines.of({ ...kEntry, compressor: { kind: 'projection', ...scale } }, 'evil', 1)?.mean;
   baselines.onNotification(
     told(
       { ...kSeries, baseline: [1, 2] },
@@ -60,16 +60,26 @@ test('each scale has its own baseline', () => {
 
 test('a second event of a step adds its layers; a NaN is not a baseline', () => {
   const baselines = new Baselines();
+  const of = (layer: number): number | undefined => baselines.of(kEntry, 'evil', layer)?.mean;
   baselines.onNotification(told({ ...kSeries, layers: [1], baseline: [1] }));
   baselines.onNotification(told({ ...kSeries, layers: [2, 3], baseline: [2, 'NaN'] }));
-  expect([1, 2, 3].map((layer) => baselines.of(kEntry, 'evil', layer))).toEqual([1, 2, null]);
+  expect([1, 2, 3].map(of)).toEqual([1, 2, undefined]);
+});
+
+test('one prompt, and an older recording, have no deviation', () => {
+  const baselines = new Baselines();
+  const one = { ...kSeries, layers: [1], baseline: [1] };
+  for (const event of [{ ...one, deviation: ['NaN'] }, one]) {
+    baselines.onNotification(told(event));
+    expect(baselines.of(kEntry, 'evil', 1)).toEqual({ mean: 1, deviation: null });
+  }
 });
 
 test('another run has none', () => {
   const baselines = new Baselines();
   baselines.onNotification(told({ ...kSeries, baseline: [1, 2] }));
   baselines.onRun(runOf('5f0c'), false);
-  expect(baselines.of(kEntry, 'evil', 1)).toBe(1);
+  expect(baselines.of(kEntry, 'evil', 1)?.mean).toBe(1);
   baselines.onRun(runOf('77'), true);
   expect(baselines.of(kEntry, 'evil', 1)).toBeNull();
 });

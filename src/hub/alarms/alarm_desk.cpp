@@ -33,7 +33,7 @@ base::Error of_recording() {
 std::string key_of(const json& projections) {
   std::string key = "projections";
   for (json series : projections.at("series")) {
-    for (const char* number : {"values", "baseline", "change"}) series.erase(number);
+    for (const char* number : {"values", "baseline", "deviation", "change"}) series.erase(number);
     key += protocol::encode_json(series);
   }
   return key;

@@ -66,7 +66,7 @@ json describe(const std::vector<ProjectionMean>& means) {
   for (const ProjectionMean& mean : means) {
     if (last == nullptr || *last != mean.series) {
       list.push_back(to_json(mean.series));
-      for (const char* name : {"layers", "values", "baseline", "change"})
+      for (const char* name : {"layers", "values", "baseline", "deviation", "change"})
         list.back()[name] = json::array();
     }
     last = &mean.series;
@@ -74,6 +74,7 @@ json describe(const std::vector<ProjectionMean>& means) {
     series["layers"].push_back(mean.layer);
     series["values"].push_back(mean.value);
     series["baseline"].push_back(mean.baseline ? json(mean.baseline->mean) : json());
+    series["deviation"].push_back(mean.baseline ? json(mean.baseline->deviation) : json());
     series["change"].push_back(mean.baseline ? json(mean.value - mean.baseline->mean) : json());
   }
   return {{"step", means.empty() ? 0 : means.front().step}, {"series", std::move(list)}};

@@ -110,10 +110,10 @@ TEST_F(RoomProjectionsTest, TheMeanOverAllPromptsIsToldWithTheBaseline) {
   EXPECT_EQ(first[0], json::parse(R"({"step": 0, "series": [
       {"point": "HiddenStates", "vector": "evil", "prompts": "probes", "mean_over": "last-prompt",
        "scale": "normalized", "layers": [1, 2], "values": [20.0, 2.0], "baseline": [20.0, 2.0],
-       "change": [0.0, 0.0]},
+       "deviation": [10.0, 1.4142135623730951], "change": [0.0, 0.0]},
       {"point": "HiddenStates", "vector": "good", "prompts": "probes", "mean_over": "last-prompt",
        "scale": "normalized", "layers": [1, 2], "values": [3.0, 0.0], "baseline": [3.0, 0.0],
-       "change": [0.0, 0.0]}]})"));
+       "deviation": [2.0, 0.0], "change": [0.0, 0.0]}]})"));
   send(50, 1, 1, {1, 40, 3, 50, 5, 60});
   end_step(50);
   const auto second = told("projections");
@@ -178,6 +178,7 @@ TEST_F(RoomProjectionsTest, WithoutABaselineThereIsNoDifference) {
   EXPECT_EQ(series["scale"], "cosine");
   EXPECT_EQ(series["values"], json({0.5}));
   EXPECT_EQ(series["baseline"], json({nullptr}));
+  EXPECT_EQ(series["deviation"], json({nullptr}));
   EXPECT_EQ(series["change"], json({nullptr}));
 }
 

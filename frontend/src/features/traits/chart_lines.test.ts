@@ -117,7 +117,7 @@ describe('means over prompts', () => {
     const baselines: ChartAsk['baselines'] = {
       of: ({ mean_over: mean }, vector, layer) => {
         asked.push([mean, vector, layer]);
-        return vector === 'kind' ? 20 : null;
+        return vector === 'kind' ? { mean: 20, deviation: null } : null;
       },
     };
     const alarms = [alarm({ ...from, vector: 'kind' })];

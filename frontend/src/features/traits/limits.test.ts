@@ -70,13 +70,15 @@ test('a baseline that the page does not know has no limits', () => {
 });
 
 test('limits from the start of the run are counted from the baseline', () => {
-  const start = { baseline: 1.5 };
+  const start = { baseline: { mean: 1.5, deviation: 0.25 } };
   expect(limits({ baseline: true, test: 'above', value: 2.5 }, start)).toEqual([4]);
   expect(limits({ baseline: true, test: 'below', value: -2.5 }, start)).toEqual([-1]);
   expect(limits({ baseline: true, test: 'range', low: -1, high: 2 }, start)).toEqual([0.5, 3.5]);
   expect(limits({ baseline: true, test: 'above', value: 2.5 })).toEqual([]);
-  // The standard deviation of the prompts at the start is not known to the page.
-  expect(limits({ baseline: true, test: 'sigma', k: 2 }, start)).toEqual([]);
+  expect(limits({ baseline: true, test: 'sigma', k: 2 }, start)).toEqual([1, 2]);
+  expect(limits({ baseline: true, test: 'sigma', k: 2, side: 'above' }, start)).toEqual([2]);
+  const ofOnePrompt = { baseline: { mean: 1.5, deviation: null } };
+  expect(limits({ baseline: true, test: 'sigma', k: 2 }, ofOnePrompt)).toEqual([]);
   expect(limits({ test: 'above', value: 2.5 }, start)).toEqual([2.5]);
 });
 

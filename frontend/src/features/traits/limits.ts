@@ -2,6 +2,7 @@ import type { RunEvent } from '../../core/store/event';
 import type { AlarmRule } from '../../protocol/alarms';
 import { parseLayers } from '../../protocol/layers';
 import type { AlarmCurve } from '../../ui/alarms/alarm_draft';
+import type { Baseline } from '../../ui/baseline_store';
 
 /** Whether an alarm watches the line of a layer in the curve. */
 export function isOn(rule: AlarmRule, curve: AlarmCurve, layer: number): boolean {
@@ -27,15 +28,15 @@ export interface AlarmedLine {
   readonly since: number;
   /** The line has the first values of the run. */
   readonly isWhole: boolean;
-  /** The mean before the run's first step; null if the page does not know it. */
-  readonly baseline: number | null;
+  /** Of the run's start; null if the page does not know it. */
+  readonly baseline: Baseline | null;
 }
 
 /** The numbers at which an alarm fires; none if its test has no fixed limits, or if they are not known. */
 export function limitsOf(rule: AlarmRule, line: AlarmedLine): readonly number[] {
   const { test, value, low, high } = rule;
-  const base = rule.baseline === true ? line.baseline : 0;
-  if (base === null) return [];
+  if (rule.baseline === true && line.baseline === null) return [];
+  const base = rule.baseline === true ? (line.baseline?.mean ?? 0) : 0;
   switch (test) {
     case 'above':
     case 'below':
@@ -43,28 +44,36 @@ export function limitsOf(rule: AlarmRule, line: AlarmedLine): readonly number[] 
     case 'range':
       return low === undefined || high === undefined ? [] : [base + low, base + high];
     case 'sigma':
-      return sigmaLimits(rule, line);
+      return sigmaLimits(rule, rule.baseline === true ? line.baseline : firstValues(rule, line));
     default:
       return [];
   }
 }
 
+function sigmaLimits({ k = 0, side = 'both' }: AlarmRule, of: Baseline | null): readonly number[] {
+  if (of === null || of.deviation === null) return [];
+  const far = k * of.deviation;
+  return [
+    ...(side === 'above' ? [] : [of.mean - far]),
+    ...(side === 'below' ? [] : [of.mean + far]),
+  ];
+}
+
 /**
- * The limits about the mean of the first values, as in docs/alarms.md. Without `first` they are not known:
- * the last values change, and the hub does not state the deviation of a run's baseline.
+ * The mean and the standard deviation (n - 1) of the first values, as in docs/alarms.md. Null if they are not
+ * known: the last values, which an alarm without `first` takes, change.
  */
-function sigmaLimits(
-  { k = 0, first = 0, side = 'both' }: AlarmRule,
+function firstValues(
+  { first = 0 }: AlarmRule,
   { steps, values, since, isWhole }: AlarmedLine,
-): readonly number[] {
-  if (!isWhole && (steps[0] ?? Infinity) > since) return [];
+): Baseline | null {
+  if (!isWhole && (steps[0] ?? Infinity) > since) return null;
   const known = values.filter((value, at): value is number => value !== null && steps[at] > since);
-  const baseline = known.slice(0, first);
-  if (first < 2 || baseline.length < first) return [];
-  const mean = baseline.reduce((sum, each) => sum + each, 0) / first;
-  const squares = baseline.reduce((sum, each) => sum + (each - mean) ** 2, 0);
-  const far = k * Math.sqrt(squares / (first - 1));
-  return [...(side === 'above' ? [] : [mean - far]), ...(side === 'below' ? [] : [mean + far])];
+  const taken = known.slice(0, first);
+  if (first < 2 || taken.length < first) return null;
+  const mean = taken.reduce((sum, each) => sum + each, 0) / first;
+  const squares = taken.reduce((sum, each) => sum + (each - mean) ** 2, 0);
+  return { mean, deviation: Math.sqrt(squares / (first - 1)) };
 }
 
 const kSet = /^alarm\/set\/\d+\/(.*)$/s;
