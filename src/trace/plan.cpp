@@ -1,9 +1,12 @@
 #include "tensor_tracer/trace/plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "src/trace/compress/kinds.h"
 #include "src/trace/json_fields.h"
@@ -444,20 +447,31 @@ json projection_on(const PlanContext& context) {
   return {{"kind", "projection"}, {"vectors", std::move(vectors)}};
 }
 
+// The entry at the places of a vector's rows. The last row is that of the final norm, if the model
+// has it, and not that of the last layer.
+std::vector<json> at_rows_of_vectors(const json& entry, const PlanContext& context) {
+  json states = entry, norm = entry;
+  states["point"] = "HiddenStates";
+  norm["point"] = "FinalNorm";
+  const auto row = context.places->find("HiddenStates");
+  if (!row || !context.places->find("FinalNorm")) return {std::move(states)};
+  const int layers = context.places->rows()[*row].last_layer;
+  if (layers == 1) return {std::move(norm)};
+  states["layers"] = "1-" + std::to_string(layers - 1);
+  return {std::move(states), std::move(norm)};
+}
+
 // The projections of a prompt set that alarms compare: at the last token of each prompt, and the
 // mean over each response.
-json how_prompts_project(const std::string& set, const PlanContext& context) {
-  json entries = json::array();
+std::vector<json> how_prompts_project(const std::string& set, const PlanContext& context) {
   const json projection = projection_on(context);
-  if (projection.is_null()) return entries;
-  entries.push_back({{"point", "HiddenStates"},
-                     {"prompts", set},
-                     {"rows", 0},
-                     {"mean_over", "last-prompt"},
-                     {"compressor", projection}});
+  if (projection.is_null()) return {};
+  json entry = {
+      {"prompts", set}, {"rows", 0}, {"mean_over", "last-prompt"}, {"compressor", projection}};
+  std::vector<json> entries = at_rows_of_vectors(entry, context);
   if (context.response_tokens == 0) return entries;
-  entries.push_back(entries.front());
-  entries.back().update({{"responses", true}, {"mean_over", "response"}});
+  entry.update({{"responses", true}, {"mean_over", "response"}});
+  std::ranges::move(at_rows_of_vectors(entry, context), std::back_inserter(entries));
   return entries;
 }
 

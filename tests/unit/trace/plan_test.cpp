@@ -433,6 +433,11 @@ TEST(Plan, TheDefaultProjectsOnAsManyVectorsAsAnEntryTakes) {
   EXPECT_EQ(contents.vectors.size(), 32U);
   EXPECT_TRUE(contents.vectors.contains("v10"));
   EXPECT_FALSE(contents.vectors.contains("v42"));
+  std::map<std::string, json> means;
+  for (const json& entry : plan["entries"])
+    if (entry.contains("mean_over")) means[entry["point"]] = entry.value("layers", json());
+  const std::map<std::string, json> at_rows = {{"HiddenStates", "1-3"}, {"FinalNorm", json()}};
+  EXPECT_EQ(means, at_rows) << "the last row belongs to the final norm";
   json asked = plan;
   asked["entries"][2]["compressor"]["vectors"] = vectors.names();
   EXPECT_THAT(to_string(parse_plan(asked, about, 1).error()), testing::HasSubstr("1 to 32 names"));
