@@ -24,18 +24,18 @@ class Suite:
 
     name: str
     command: tuple[str, ...]
-    minutes: int
+    minutes: float
     report: Path | None = None
     folder: Path = ROOT
     environment: tuple[tuple[str, str], ...] = ()
     is_fast: bool = False  # part of scripts/test.sh --fast
 
 
-def check(name: str, *command: str, minutes: int = 2) -> Suite:
+def check(name: str, *command: str, minutes: float = 2) -> Suite:
     return Suite(f"check {name}", command, minutes, is_fast=True)
 
 
-def python_check(name: str, *options: str, minutes: int = 2) -> Suite:
+def python_check(name: str, *options: str, minutes: float = 2) -> Suite:
     return check(name, sys.executable, f"scripts/check_{name}.py", *options, minutes=minutes)
 
 
@@ -44,7 +44,7 @@ def page_check(script: str) -> Suite:
                  is_fast=True)
 
 
-def pytest_suite(name: str, minutes: int, reports: Path, *options: str,
+def pytest_suite(name: str, minutes: float, reports: Path, *options: str,
                  is_fast: bool = False) -> Suite:
     """Options select the tests: folders, -m."""
     report = reports / f"{name}.xml"
@@ -59,7 +59,7 @@ def vitest_suite(reports: Path) -> Suite:
     return Suite("vitest", command, 5, report, ROOT / "frontend", is_fast=True)
 
 
-def playwright_suite(name: str, minutes: int, reports: Path, folder: Path,
+def playwright_suite(name: str, minutes: float, reports: Path, folder: Path,
                      *command: str) -> Suite:
     report = reports / f"{name.replace(' ', '-')}.xml"
     # Two names of one setting: the newer Playwright knows the first, the older the second.
@@ -69,7 +69,7 @@ def playwright_suite(name: str, minutes: int, reports: Path, folder: Path,
     return Suite(name, command, minutes, report, folder, environment)
 
 
-def cpp_suite(preset: str, minutes: int, reports: Path, *, name: str = "",
+def cpp_suite(preset: str, minutes: float, reports: Path, *, name: str = "",
               is_fast: bool = False) -> Suite:
     report = reports / preset
     command = ("scripts/cpp_tests.sh", preset, "--reports", str(report))
@@ -121,7 +121,7 @@ def ci_suites(reports: Path) -> list[Suite]:
     ]
 
 
-def nightly_pytest(name: str, minutes: int, reports: Path, folder: str, *options: str) -> Suite:
+def nightly_pytest(name: str, minutes: float, reports: Path, folder: str, *options: str) -> Suite:
     """The tests that are marked with the suite's name."""
     selection = f"nightly(suite={name!r}) and not smoke"
     return pytest_suite(name, minutes, reports, folder, "-m", selection, *options)
@@ -132,23 +132,23 @@ def nightly_suites(reports: Path) -> list[Suite]:
     e2e = "tests/e2e"
     return [
         nightly_pytest("websocket", 1, reports, e2e, RERUN),
-        nightly_pytest("attacks", 3, reports, e2e, RERUN),
-        nightly_pytest("kills", 2, reports, e2e, RERUN),
-        nightly_pytest("history", 2, reports, e2e, RERUN),
-        nightly_pytest("dialects", 2, reports, e2e, RERUN),
-        nightly_pytest("export", 2, reports, e2e, RERUN),
-        nightly_pytest("runs", 3, reports, e2e, RERUN),
+        nightly_pytest("attacks", 2.5, reports, e2e, RERUN),
+        nightly_pytest("kills", 1.5, reports, e2e, RERUN),
+        nightly_pytest("history", 1, reports, e2e, RERUN, *side_by_side()),
+        nightly_pytest("dialects", 1, reports, e2e, RERUN, *side_by_side()),
+        nightly_pytest("export", 1.5, reports, e2e, RERUN, *side_by_side()),
+        nightly_pytest("runs", 2, reports, e2e, RERUN, *side_by_side()),
         nightly_pytest("wheel", 5, reports, e2e, RERUN),
-        nightly_pytest("meshes", 7, reports, "tests/oracle", *TWO_AT_A_TIME),
-        nightly_pytest("checkpoints", 5, reports, "tests/oracle", *TWO_TESTS_AT_A_TIME),
+        nightly_pytest("meshes", 8.5, reports, "tests/oracle", *TWO_AT_A_TIME),
+        nightly_pytest("checkpoints", 4.5, reports, "tests/oracle", *TWO_TESTS_AT_A_TIME),
         nightly_pytest("crashes", 5, reports, "tests/oracle", *TWO_TESTS_AT_A_TIME),
         nightly_pytest("attach", 15, reports, "tests/oracle", *TWO_AT_A_TIME),
-        nightly_pytest("models", 5, reports, "tests/oracle", *TWO_AT_A_TIME),
-        playwright_suite("browser", 20, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
+        nightly_pytest("models", 7, reports, "tests/oracle", *TWO_TESTS_AT_A_TIME),
+        playwright_suite("browser", 23, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
                          "--grep-invert=@smoke"),
-        playwright_suite("live views", 9, reports, ROOT, sys.executable, "scripts/live_page.py",
+        playwright_suite("live views", 8.5, reports, ROOT, sys.executable, "scripts/live_page.py",
                          "--grep=@nightly"),
         cpp_suite("no-mpi", 3, reports),
-        cpp_suite("tsan", 9, reports),
-        python_check("names", "--all", "--minutes=1", minutes=2),
+        cpp_suite("tsan", 8.5, reports),
+        python_check("names", "--all", "--minutes=1", minutes=1.5),
     ]

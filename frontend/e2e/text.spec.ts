@@ -120,7 +120,7 @@ test.describe('a run that continues its prompts', () => {
     page,
     run,
   }) => {
-    const ofPrompts = { point: 'HiddenStates', prompts: 'probes', rows: 1, dtype: 'f32' };
+    const ofPrompts = { point: 'HiddenStates', prompts: 'probes', rows: 0, dtype: 'f32' };
     await run.setPlan({ point: 'InputTokens' }, { point: 'HiddenStates' }, ofPrompts);
     await visit(page, run, 'tab=text&point=HiddenStates', 'start');
     await expect(page.getByTestId('responses')).toHaveCount(0);
@@ -137,6 +137,7 @@ test.describe('a run that continues its prompts', () => {
     await page.screenshot({ path: 'test-results/text-responses.png' });
     await visit(page, run, 'tab=text&point=HiddenStates+·+probes&row=1', 'responses');
     await expect(table).toHaveCount(2);
+    await expect(page.getByRole('heading', { name: 'Responses to prompt 1' })).toBeVisible();
     await expect(table.nth(0)).toContainText('step 20');
     expect(await shown.allTextContents()).toEqual([textOf(20, 1), textOf(10, 1)]);
   });
