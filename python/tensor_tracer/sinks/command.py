@@ -76,15 +76,14 @@ def _wait_for_trainer(run: Run, place: str) -> Mapping[str, Any]:
 def _follow(options: argparse.Namespace) -> str:
     """Returns the line to print."""
     with _connect(options.run) as run:
-        sink = _settings(options).open(_wait_for_trainer(run, options.run))
-        print(CONNECTED, flush=True)
         counts = Counts()
-        with contextlib.closing(sink):
-            try:
+        try:
+            with contextlib.closing(_settings(options).open(_wait_for_trainer(run, options.run))) as sink:
+                print(CONNECTED, flush=True)
                 follow(run, sink, counts)
-                ended = f"the run {run.state.phase} at step {run.state.step}"
-            except KeyboardInterrupt:
-                ended = "the run goes on"
+            ended = f"the run {run.state.phase} at step {run.state.step}"
+        except KeyboardInterrupt:
+            ended = "the run goes on"
     return f"{counts.steps} steps, {counts.records} records, {counts.alarms} alarms; {ended}"
 
 
