@@ -72,7 +72,7 @@ def _statistics(record: Record, facts: RunFacts) -> Iterator[Reading | Bins]:
 
 def _projections(record: Record, facts: RunFacts) -> Iterator[Reading]:
     """The mean over a row's tokens, then over the rows: each row counts the same, whatever its length.
-    The tokens that only fill up a shorter prompt do not count, and a prompt without a response neither."""
+    Padding after a shorter prompt does not count. A prompt without a response does not count."""
     entry = facts.entry(record.plan, record.entry)
     mean_over = text_of(entry, "mean_over")
     if len(record.shape) != 3 or (member(entry, "responses") is True and not mean_over):
