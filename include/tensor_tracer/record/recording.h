@@ -69,8 +69,8 @@ struct EventQuery {
   std::size_t limit = 0;
   /// The limit of their details' bytes; one event is always returned.
   std::size_t max_bytes = std::numeric_limits<std::size_t>::max();
-  /// Only events of this kind. Without a kind, the query skips `applied`, `saved` and `projections`,
-  /// because they can come at each step.
+  /// Only events of this kind. Without a kind, the query skips `applied`, `saved` and
+  /// `projections`, because they can come at each step.
   std::optional<std::string> kind = {};
 };
 
