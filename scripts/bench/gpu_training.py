@@ -199,6 +199,15 @@ def main() -> None:
     train(folder, options["device"], options)
     if dist.is_initialized():
         dist.destroy_process_group()
+        end_process()
+
+
+def end_process() -> None:
+    """Ends the process without the end of the interpreter. The caches of DTensor keep the process group alive, and a gloo
+    thread that lets go of a tensor while the interpreter ends calls std::terminate (PyTorch's issue 190489)."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def train(folder: Path, device: str, options: dict[str, object]) -> None:
