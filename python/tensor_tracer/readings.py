@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tensor_tracer.compressors import EXPONENT_BINS, LOWEST_EXPONENT, MORE_STATISTICS, STATISTICS
 from tensor_tracer.facts import RunFacts
 from tensor_tracer.json_values import list_of, member, text_of
+from tensor_tracer.messages import numbers
 from tensor_tracer.record import Record
 
 
@@ -31,14 +32,39 @@ class Bins(NamedTuple):
     sum_squares: float
 
 
-def has_readings(point: str, compressor: str) -> bool:
-    """Whether records of this point and compressor hold readings."""
-    return compressor in ("stats", "projection") or (point == "Updates" and compressor == "none")
+class Mean(NamedTuple):
+    """Of one vector at one layer, over all prompts of a set."""
+
+    point: str
+    layer: int  # 0: a point without layers
+    prompts: str
+    mean_over: str  # of the plan's entry
+    scale: str  # normalized, raw or cosine
+    readings: list[Reading]  # the value, the baseline and the difference from it, as far as it has them
+
+
+def means_of(event: dict[str, Any]) -> Iterator[Mean]:
+    """Those of a `projections` event."""
+    for series in event["series"]:
+        vector, columns = series["vector"], [series[name] for name in ("layers", "values", "baseline", "change")]
+        prompts, mean_over, scale = (str(series[name]) for name in ("prompts", "mean_over", "scale"))
+        for layer, value, baseline, change in zip(*columns, strict=True):
+            told = numbers({f"{vector}": value, f"{vector}/baseline": baseline, f"{vector}/change": change})
+            found = [Reading(name, float(number)) for name, number in told.items() if isinstance(number, int | float)]
+            if found:
+                yield Mean(str(series["point"]), int(layer), prompts, mean_over, scale, found)
+
+
+def has_readings(point: str, compressor: str, mean_over: str = "") -> bool:
+    """Whether records of this point and compressor hold readings. A record of a projection with `mean_over` has a part
+    of the prompts: `projections` events have the means."""
+    is_projection = compressor == "projection" and not mean_over
+    return compressor == "stats" or is_projection or (point == "Updates" and compressor == "none")
 
 
 def readings_of(record: Record, facts: RunFacts) -> list[Reading | Bins]:
-    """Of statistics each number and the histogram; of a projection each vector's mean over the tokens; of the point
-    Updates each parameter's numbers. Other records have none."""
+    """Of statistics each number and the histogram; of a projection without `mean_over` each vector's mean over the tokens;
+    of the point Updates each parameter's numbers. Other records have none."""
     if record.compressor == "stats":
         return list(_statistics(record, facts))
     if record.compressor == "projection":
@@ -72,23 +98,20 @@ def _statistics(record: Record, facts: RunFacts) -> Iterator[Reading | Bins]:
 
 def _projections(record: Record, facts: RunFacts) -> Iterator[Reading]:
     """The mean over a row's tokens, then over the rows: each row counts the same, whatever its length.
-    Padding after a shorter prompt does not count. A prompt without a response does not count."""
+    Padding after a shorter prompt does not count."""
     entry = facts.entry(record.plan, record.entry)
-    mean_over = text_of(entry, "mean_over")
-    if len(record.shape) != 3 or (member(entry, "responses") is True and not mean_over):
-        return  # the lengths of responses are not known
+    if text_of(entry, "mean_over") or len(record.shape) != 3 or member(entry, "responses") is True:
+        return  # events have the means over prompts; the lengths of responses are not known
     values = record.values.astype(np.float64)
     lengths, first_token = facts.prompt_lengths(record.prompt_set), facts.first_token(record.plan, record.entry)
     means: list[npt.NDArray[np.float64]] = []
-    for row, numbers in enumerate(values, record.first_row):
-        own = numbers if mean_over or row >= len(lengths) else numbers[: max(lengths[row] - first_token, 0)]
+    for row, tokens in enumerate(values, record.first_row):
+        own = tokens if row >= len(lengths) else tokens[: max(lengths[row] - first_token, 0)]
         if len(own):
             means.append(own.mean(axis=0))
     vectors = facts.vectors(record.plan, record.entry)
     for index, of_rows in enumerate(np.transpose(means) if means else ()):
-        counted = of_rows[~np.isnan(of_rows)] if mean_over == "response" else of_rows
-        if len(counted):
-            yield Reading(vectors[index] if index < len(vectors) else f"vector_{index}", float(np.mean(counted)))
+        yield Reading(vectors[index] if index < len(vectors) else f"vector_{index}", float(np.mean(of_rows)))
 
 
 def _updates(record: Record, facts: RunFacts) -> Iterator[Reading]:
@@ -96,7 +119,7 @@ def _updates(record: Record, facts: RunFacts) -> Iterator[Reading]:
     # An entry that takes some of the parameters counts them from its first one.
     first = facts.first_token(record.plan, record.entry)
     parameters, columns = facts.parameters_of(record.point)[first:], facts.columns_of(record.point)
-    for row, numbers in enumerate(rows):
+    for row, found in enumerate(rows):
         parameter = parameters[row] if row < len(parameters) else f"parameter_{first + row}"
-        for column, number in enumerate(numbers):
+        for column, number in enumerate(found):
             yield Reading(f"{parameter}/{columns[column] if column < len(columns) else f'column_{column}'}", number)

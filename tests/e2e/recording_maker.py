@@ -128,6 +128,11 @@ class Maker:
         self.insert("events", id=step, run=signed(RUN), time_ns=START_NS, step=step, kind="plan",
                     session="", who="", detail=json.dumps({"plan": plan, "step": step}))  # fmt: skip
 
+    def add_projections(self, step: int, detail: str) -> None:
+        """A `projections` event."""
+        self.insert("events", id=10**6 + step, run=signed(RUN), time_ns=START_NS + step * 10**9, step=step,
+                    kind="projections", session="", who="", detail=detail)  # fmt: skip
+
     def close(self) -> Path:
         """The file, whole."""
         self.database.commit()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,12 @@ def events(tmp_path: Path) -> Any:
         maker.add("HiddenStates", step, "f64", stats_of(values, inside), "stats", layer=2)
         maker.add("MLP1", step, "f64", stats_of(values, powers_of(values)), "stats", layer=1, entry=1)
         maker.add_scalars(step, loss=5 / step, lr=1e-3)
-    output = tmp_path / "logs"
-    assert main([str(maker.close()), "--to", "tensorboard", "--output", str(output)]) == 0
+    return exported(maker.close(), tmp_path)
+
+
+def exported(recording: Path, folder: Path, *options: str) -> Any:
+    output = folder / "logs"
+    assert main([str(recording), "--to", "tensorboard", "--output", str(output), *options]) == 0
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     accumulator = EventAccumulator(str(output), size_guidance={"histograms": 0, "scalars": 0})
@@ -88,3 +93,67 @@ def test_the_page_of_tensorboard_gets_the_same_bins(events: Any, tmp_path: Path)
     left, right, count = tensor_util.make_ndarray(first.tensor_proto).T
     assert (left.tolist(), right.tolist()) == ([-1, 0, 1, 2], [0, 1, 2, 3])
     assert count.sum() == 500 and first.step == STEPS[0]
+
+
+MEAN = {"point": "HiddenStates", "prompts": "probes", "mean_over": "last-prompt",
+        "compressor": {"kind": "projection", "vectors": ["evil"]}}  # fmt: skip
+TOKENS = {name: value for name, value in MEAN.items() if name != "mean_over"}
+MEAN_TAG = "HiddenStates/layer_1/eval/prompts_probes/projection/last-prompt/evil"
+OTHER_TAG = MEAN_TAG.replace("HiddenStates/layer_1", "MLP1/layer_3")
+
+
+def series(**members: Any) -> dict[str, Any]:
+    """Of a `projections` event."""
+    return {"point": "HiddenStates", "vector": "evil", "prompts": "probes", "mean_over": "last-prompt",
+            "scale": "normalized", "layers": [1], "values": [1.5], "baseline": [1.0], "change": [0.5]} | members  # fmt: skip
+
+
+def means(path: Path, *told: dict[str, Any]) -> Path:
+    """A recording with two prompts in two micro-batches: each record has the mean of one prompt."""
+    maker = Maker(path / "run.ttrec", {"number": 1, "entries": [MEAN, TOKENS]})
+    for step in STEPS:
+        for row, number in enumerate((9.0, -6.0)):
+            place = {"layer": 1, "phase": 1, "prompt_set": 1, "first_row": row, "micro_batch": row}
+            maker.add("HiddenStates", step, "f32", np.full((1, 1, 1), number), "projection", **place)
+        maker.add("HiddenStates", step, "f32", np.full((2, 3, 1), 4.0), "projection", layer=1, phase=1, prompt_set=1, entry=1)
+        maker.add_scalars(step, loss=1.0)
+        maker.add_projections(step, json.dumps({"step": step, "series": [*told]}))
+    return maker.close()
+
+
+def test_means_over_prompts_are_those_of_the_run(tmp_path: Path) -> None:
+    """With the tags of `follow`, and without the records, which have a part of the prompts."""
+    events = exported(means(tmp_path, series(), series(scale="cosine", values=["NaN"], baseline=[None], change=[None])), tmp_path)
+    tokens = "HiddenStates/layer_1/eval/prompts_probes/projection/evil"
+    raw = MEAN_TAG.replace("/evil", "/cosine/evil")
+    assert events.Tags()["scalars"] == ["loss", tokens, MEAN_TAG, f"{MEAN_TAG}/baseline", f"{MEAN_TAG}/change", raw]
+    told = [(one.step, one.wall_time, one.value) for one in events.Scalars(MEAN_TAG)]
+    assert told == [(n, (START_NS + n * 10**9) / 1e9, 1.5) for n in STEPS]
+    assert [one.value for one in events.Scalars(f"{MEAN_TAG}/change")] == [0.5, 0.5, 0.5]
+    assert np.isnan([one.value for one in events.Scalars(raw)]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--point", "HiddenStates", "--layers", "1"], {MEAN_TAG: [*STEPS]}),
+        (["--layers", "3"], {OTHER_TAG: [*STEPS]}),
+        (["--steps", "4-8"], {MEAN_TAG: [4], OTHER_TAG: [4]}),
+    ],
+)
+def test_means_are_of_the_chosen_points_layers_and_steps(
+    tmp_path: Path, options: list[str], expected: dict[str, list[int]]
+) -> None:
+    events = exported(means(tmp_path, series(), series(point="MLP1", layers=[3])), tmp_path, *options)
+    found = {tag: [one.step for one in events.Scalars(tag)] for tag in (MEAN_TAG, OTHER_TAG) if tag in events.Tags()["scalars"]}
+    assert found == expected
+
+
+@pytest.mark.parametrize("detail", ["{", "[]", "{}", '{"series": [1]}', '{"series": [{"vector": "evil"}]}'])
+def test_damaged_means_are_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str], detail: str) -> None:
+    maker = Maker(tmp_path / "run.ttrec", {"number": 1, "entries": [MEAN]})
+    maker.add_scalars(3, loss=1.0)
+    maker.add_projections(3, detail)
+    assert main([str(maker.close()), "--to", "tensorboard", "--output", str(tmp_path / "logs")]) == 2
+    assert "the projections of step 3 are damaged" in capsys.readouterr().err
+    assert not list((tmp_path / "logs").iterdir())

@@ -6,15 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pytest
 from hub_harness import FACTS, make_record
 from tensor_tracer.facts import RunFacts
-from tensor_tracer.readings import Bins, Reading, readings_of
+from tensor_tracer.readings import Bins, Reading
 from tensor_tracer.record import Record, decode_records
 from tensor_tracer.sinks.follow import Counts, follow
 from tensor_tracer.sinks.sink import Alarm, Origin
 
-NAN = float("nan")
 PROJECTION = 4  # the compressor's code
 TAG = "HiddenStates/layer_1/eval/prompts_probes/projection/last-prompt"
 
@@ -164,14 +162,3 @@ def test_a_record_of_a_plan_to_come_is_left_out() -> None:
     run = ToldRun(told, records=[record_of([[[9.0]]], compressor=PROJECTION, plan=2)])
     run.names.add_plan({"number": 2, "entries": [mean("last-prompt")]})
     assert taken_of(run).values == {} and run.asked[0] == [0]
-
-
-@pytest.mark.parametrize(("over", "expected"), [("response", [2.0]), ("prompt", [NAN, NAN])])
-def test_a_prompt_without_a_response_does_not_count(over: str, expected: list[float]) -> None:
-    """As in the events of the hub. NaN of a prompt, which always has tokens, is of the model."""
-    vectors = ("evil", "vain")
-    values = [[[1.0, NAN]], [[NAN, NAN]], [[3.0, NAN]]]
-    record = record_of(values, compressor=PROJECTION)
-    found = readings_of(record, RunFacts(facts(mean(over, vectors))))
-    assert [one.name for one in found] == [*vectors[: len(expected)]]
-    assert np.array_equal([one.value for one in found if isinstance(one, Reading)], expected, equal_nan=True)

@@ -6,7 +6,7 @@ import math
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tensor_tracer.compressors import COMPRESSORS
 from tensor_tracer.errors import RecordError
@@ -26,6 +26,10 @@ class Selection(NamedTuple):
     last_step: int
     points: set[int] | None
     layers: set[int] | None
+
+    def takes(self, point: int, layer: int) -> bool:
+        is_layer = layer == 0 or self.layers is None or layer in self.layers
+        return is_layer and (self.points is None or point in self.points)
 
     def condition(self) -> tuple[str, list[int]]:
         sql, values = "run = ? AND step BETWEEN ? AND ?", [self.run, self.first_step, self.last_step]
@@ -97,12 +101,12 @@ class Frames:
     """The frames and scalars of a selection, in the one state that the recording had at the first call."""
 
     def __init__(self, database: sqlite3.Connection, selection: Selection) -> None:
-        self._database, self._selection = database, selection
+        self._database, self.selection = database, selection
         database.execute("BEGIN")
 
     def series(self) -> list[Series]:
         """By the members of _KEY in their order."""
-        condition, values = self._selection.condition()
+        condition, values = self.selection.condition()
         order = ", ".join(str(number + 1) for number in range(len(_KEY)))
         query = (
             f"SELECT {', '.join(_KEY)}, count(*), max(micro_batch) > 0, max(first_row) > 0, "
@@ -117,7 +121,7 @@ class Frames:
 
     def places(self, series: Series) -> Iterator[Place]:
         """By step, then as written."""
-        selection, alike = self._selection, " AND ".join(f"{name} = ?" for name in _KEY)
+        selection, alike = self.selection, " AND ".join(f"{name} = ?" for name in _KEY)
         query = (
             "SELECT id, step, micro_batch, first_row, plan FROM frames "
             f"WHERE run = ? AND step BETWEEN ? AND ? AND {alike} ORDER BY step, id"
@@ -144,8 +148,26 @@ class Frames:
                 raise _damaged(place, "its columns say another dtype or shape than its record")
             yield records[0]
 
+    def plans(self, series: Series) -> set[int]:
+        """The numbers of the trace plans that asked for it."""
+        return {place.plan for place in self.places(series)}
+
+    def projections(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """Step, time and content of the `projections` events, of all points and layers."""
+        query = (
+            "SELECT step, time_ns, detail FROM events "
+            "WHERE run = ? AND kind = 'projections' AND step BETWEEN ? AND ? ORDER BY step, id"
+        )
+        selection = self.selection
+        values = [selection.run, selection.first_step, selection.last_step]
+        for step, time, detail in self._database.execute(query, values):
+            event = parsed(detail)
+            if type(step) is not int or type(time) is not int or not isinstance(event, dict):
+                raise not_a_recording(f"the projections of step {step} are damaged")
+            yield step, time, event
+
     def scalars(self) -> Scalars:
-        selection = self._selection
+        selection = self.selection
         query = (
             "SELECT step, name, value, time_ns FROM scalars "
             "WHERE run = ? AND step BETWEEN ? AND ? ORDER BY step, name"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tensor_tracer.export.frames import Frames, Scalars, Series
 from tensor_tracer.facts import RunFacts
+from tensor_tracer.readings import Mean
 from tensor_tracer.record import DIRECTIONS, PHASES
 
 
@@ -33,6 +34,12 @@ def words_of(point: str, layer: int, direction: str, phase: str, prompts: str, c
     if compressor not in ("none", "tile"):
         words.append((compressor, ""))
     return words
+
+
+def words_of_mean(mean: Mean) -> Words:
+    """The usual scale has no word."""
+    words = words_of(mean.point, mean.layer, "value", "eval", mean.prompts, "projection")
+    return [*words, (one_word(mean.mean_over), ""), *([(one_word(mean.scale), "")] if mean.scale != "normalized" else [])]
 
 
 def tag_of(words: Words) -> str:

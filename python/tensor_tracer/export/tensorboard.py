@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tensor_tracer.errors import wrong
-from tensor_tracer.export.names import Source, one_word
-from tensor_tracer.readings import Bins, Reading, readings_of
+from tensor_tracer.export.names import Source, one_word, tag_of, words_of_mean
+from tensor_tracer.readings import Bins, Mean, Reading, means_of, readings_of
+from tensor_tracer.recording_file import not_a_recording
 
 
 def import_tensorboard() -> tuple[Any, Any, Any]:
@@ -72,7 +73,7 @@ def _float32(value: float) -> float:
 
 
 def write_tensorboard(source: Source, path: Path) -> None:
-    """Scalars, and what statistics and projections say."""
+    """Scalars, statistics, updates and projections."""
     steps, times, columns = source.scalars
     file = EventFile(path, times[0] if times else 0)
     with contextlib.closing(file):
@@ -82,3 +83,17 @@ def write_tensorboard(source: Source, path: Path) -> None:
         for series, (_, tag) in zip(source.series, source.series_names, strict=True):
             for record in source.frames.records(series):
                 file.add(record.step, record.time, f"{tag}/", readings_of(record, source.names))
+        for step, time, mean in _means(source):
+            file.add(step, time, f"{tag_of(words_of_mean(mean))}/", mean.readings)
+
+
+def _means(source: Source) -> Iterator[tuple[int, int, Mean]]:
+    """Those of the chosen points and layers, with step and time."""
+    for step, time, event in source.frames.projections():
+        try:
+            means = list(means_of(event))
+        except (KeyError, TypeError, ValueError) as error:
+            raise not_a_recording(f"the projections of step {step} are damaged") from error
+        for mean in means:
+            if source.frames.selection.takes(source.names.points.get(mean.point, 0), mean.layer):
+                yield step, time, mean

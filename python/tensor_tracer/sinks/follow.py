@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from tensor_tracer.errors import ConnectionLost
-from tensor_tracer.export.names import tag_of, words_of
+from tensor_tracer.export.names import tag_of, words_of, words_of_mean
 from tensor_tracer.facts import RunFacts
 from tensor_tracer.json_values import text_of
-from tensor_tracer.messages import numbers
-from tensor_tracer.readings import Reading, has_readings, readings_of
+from tensor_tracer.readings import Mean, has_readings, means_of, readings_of
 from tensor_tracer.record import Record
 from tensor_tracer.run import Run
 from tensor_tracer.selection import select
@@ -45,7 +44,7 @@ class Origins:
         facts = self._run.names
         prompts = facts.prompt_set(record.prompt_set)
         words = words_of(record.point, record.layer, record.direction, record.phase, prompts, record.compressor)
-        mean_over = text_of(facts.entry(record.plan, record.entry), "mean_over")
+        mean_over = _mean_over(facts, record.plan, record.entry)
         words += [(mean_over, "")] if mean_over else []
         kind = f"{facts.meaning(record.plan, record.entry)} {record.data_rank}"
         for more in ((), (("entry", str(record.entry)),), (("entry", str(record.entry)), ("data", str(record.data_rank)))):
@@ -56,28 +55,13 @@ class Origins:
                       mean_over)  # fmt: skip
 
 
-def _origin_of_mean(series: dict[str, Any], layer: int) -> Origin:
-    """The usual scale has no word in the tag."""
-    place = (str(series["point"]), layer, "value", "eval", str(series["prompts"]), "projection")
-    mean_over, scale = str(series["mean_over"]), str(series["scale"])
-    words = [*words_of(*place), (mean_over, ""), *([(scale, "")] if scale != "normalized" else [])]
-    return Origin(tag_of(words), *place, mean_over, scale)
+def _origin_of_mean(mean: Mean) -> Origin:
+    place = (mean.point, mean.layer, "value", "eval", mean.prompts, "projection", mean.mean_over, mean.scale)
+    return Origin(tag_of(words_of_mean(mean)), *place)
 
 
-def _means_of(event: dict[str, Any]) -> Iterator[tuple[Origin, list[Reading]]]:
-    """The mean over all prompts, the baseline and the difference from it, of each layer, as far as it has them."""
-    for series in event["series"]:
-        vector, columns = series["vector"], [series[name] for name in ("layers", "values", "baseline", "change")]
-        for layer, value, baseline, change in zip(*columns, strict=True):
-            told = numbers({f"{vector}": value, f"{vector}/baseline": baseline, f"{vector}/change": change})
-            found = [Reading(name, float(number)) for name, number in told.items() if isinstance(number, int | float)]
-            if found:
-                yield _origin_of_mean(series, int(layer)), found
-
-
-def _has_means(facts: RunFacts, plan: int, entry: int, compressor: str) -> bool:
-    """Whether `projections` events have the numbers of this entry. Its records have those of a part of the prompts."""
-    return compressor == "projection" and bool(text_of(facts.entry(plan, entry), "mean_over"))
+def _mean_over(facts: RunFacts, plan: int, entry: int) -> str:
+    return text_of(facts.entry(plan, entry), "mean_over")
 
 
 def follow(run: Run, sink: Sink, counts: Counts) -> None:
@@ -99,8 +83,8 @@ def follow(run: Run, sink: Sink, counts: Counts) -> None:
         for event in run.alarm_changes(timeout=0):
             alarms.take(event)
         for event in run.waiting_projections():
-            for origin, found in _means_of(event):
-                sink.readings(int(event["step"]), time.time_ns(), origin, found)
+            for mean in means_of(event):
+                sink.readings(int(event["step"]), time.time_ns(), _origin_of_mean(mean), mean.readings)
                 counts.records += 1
         if time.monotonic() >= flush_at:
             sink.flush()
@@ -137,13 +121,12 @@ def _records(run: Run, is_over: bool) -> Iterator[Record]:
     has no such entry. `is_over`: all that wait here."""
     plan, end = _plan_of(run), time.monotonic() + _WAIT_SECONDS
     kinds = select(run.names, list(run.names.points)).kinds(run.names, plan)
-    entries = [kind.entry for kind in kinds if has_readings(kind.point, kind.compressor)
-               and not _has_means(run.names, plan, kind.entry, kind.compressor)]  # fmt: skip
+    entries = [kind.entry for kind in kinds
+               if has_readings(kind.point, kind.compressor, _mean_over(run.names, plan, kind.entry))]  # fmt: skip
     try:
         # Without an entry, it asks for no records: if nobody takes them, the hub holds back the events too.
         for record in run.records(entry=entries, timeout=_WAIT_SECONDS if entries else _PLAN_SECONDS):
-            if not _has_means(run.names, record.plan, record.entry, record.compressor):
-                yield record
+            yield record
             if not is_over and (time.monotonic() >= end or _plan_of(run) != plan):
                 return
     except ConnectionLost:  # run.steps() raises it if the hub does not come back
