@@ -80,3 +80,16 @@ test('boxes without a size are measured by one click, and an empty box leads to 
     new RegExp(`^Layer 2, RMS ${stats[kRms].toPrecision(3)} of HiddenStates, step 10`),
   );
 });
+
+test('a long name stays in its box', async ({ page, run }) => {
+  await page.setViewportSize({ width: 1100, height: 700 });
+  const point = 'embedding.word_embeddings.output';
+  await run.setPlan({ point, prompts: 'probes', rows: 0, compressor: { kind: 'stats' } });
+  await page.goto(run.at('tab=model'));
+  const chip = page.getByTestId('model').getByRole('button', { name: point });
+  const inner = await chip.boundingBox();
+  const outer = await page.getByTestId('model').getByRole('listitem').first().boundingBox();
+  expect(inner && outer && inner.x + inner.width).toBeLessThanOrEqual(
+    outer ? outer.x + outer.width : 0,
+  );
+});
