@@ -24,8 +24,23 @@ export function chunk<T>(load: Chunk<T>): Chunk<T> {
   return ask;
 }
 
-/** Loads all chunks in advance. The page calls it after the first view is shown. */
-export function loadAll(): void {
+// A view draws its first picture in this time after its chunks are there.
+const kDrawMs = 100;
+let isWaiting = false;
+
+/**
+ * Loads all chunks in advance, once the chunks that were asked for are loaded and have drawn: they would
+ * share the network and the CPU with the others. The page calls it for each frame of data, so chunks that
+ * failed are tried again.
+ */
+export async function loadAll(): Promise<void> {
+  if (isWaiting) return;
+  isWaiting = true;
+  do {
+    await loaded();
+    await new Promise((resolve) => setTimeout(resolve, kDrawMs));
+  } while (isLoading());
+  isWaiting = false;
   for (const load of kChunks) void load().catch(() => undefined);
 }
 

@@ -33,7 +33,8 @@ export interface ChartContent {
 }
 
 const kNothing: ChartContent = { steps: [], lines: [], zoom: null, marks: [], chosen: null };
-const kAxisWidth = 52;
+const kAxisWidth = 58; // of labels with up to 7 characters, such as 2.25e−4
+const kWideAxisWidth = 72;
 // A shorter movement of the pressed mouse is a click.
 const kDragPixels = 4;
 
@@ -169,7 +170,7 @@ export class LineChart implements Disposable, Zoomable {
       grid: { stroke: this.color('--grid'), width: 1 },
       ticks: { show: false },
     };
-    const ticks = { size: kAxisWidth, gap: 5, space: 26 };
+    const ticks = { size: axisWidth, gap: 5, space: 26 };
     return {
       width,
       height,
@@ -275,6 +276,10 @@ function seriesOf(line: LineStyle, color: string): uPlot.Series {
         points: { show: true, size: 6, width: 1.5, stroke: color, fill: color },
       };
   }
+}
+
+function axisWidth(_: uPlot, labels: readonly string[] | null): number {
+  return labels?.some(({ length }) => length > 7) ? kWideAxisWidth : kAxisWidth;
 }
 
 function stepLabel(value: number | null): string {
