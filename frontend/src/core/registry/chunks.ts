@@ -25,7 +25,7 @@ export function chunk<T>(load: Chunk<T>): Chunk<T> {
 }
 
 // A view draws its first picture in this time after its chunks are there.
-const kDrawMs = 20;
+const kDrawMs = 100;
 let isWaiting = false;
 
 /**
