@@ -110,6 +110,10 @@ class RunFacts:
         """The names of the vectors of a projection, as far as they are known."""
         return [str(one) for one in list_of(member(self.entry(plan, entry), "compressor"), "vectors")]
 
+    def mean_over(self, plan: int, entry: int) -> str:
+        """The part of a prompt over which an entry takes the mean; "" for no mean."""
+        return text_of(self.entry(plan, entry), "mean_over")
+
     def meaning(self, plan: int, entry: int) -> str:
         """Equal for entries of two plans whose records mean the same; of an unknown plan only the number counts."""
         known = self.entry(plan, entry)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tensor_tracer.compressors import EXPONENT_BINS, LOWEST_EXPONENT, MORE_STATISTICS, STATISTICS
 from tensor_tracer.facts import RunFacts
-from tensor_tracer.json_values import list_of, member, text_of
+from tensor_tracer.json_values import list_of, member
 from tensor_tracer.messages import numbers
 from tensor_tracer.record import Record
 
@@ -99,8 +99,8 @@ def _statistics(record: Record, facts: RunFacts) -> Iterator[Reading | Bins]:
 def _projections(record: Record, facts: RunFacts) -> Iterator[Reading]:
     """The mean over a row's tokens, then over the rows: each row counts the same, whatever its length.
     Padding after a shorter prompt does not count."""
-    entry = facts.entry(record.plan, record.entry)
-    if text_of(entry, "mean_over") or len(record.shape) != 3 or member(entry, "responses") is True:
+    has_responses = member(facts.entry(record.plan, record.entry), "responses") is True
+    if facts.mean_over(record.plan, record.entry) or len(record.shape) != 3 or has_responses:
         return  # events have the means over prompts; the lengths of responses are not known
     values = record.values.astype(np.float64)
     lengths, first_token = facts.prompt_lengths(record.prompt_set), facts.first_token(record.plan, record.entry)

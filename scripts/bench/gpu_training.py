@@ -203,8 +203,8 @@ def main() -> None:
 
 
 def end_process() -> None:
-    """Ends the process without the end of the interpreter. The caches of DTensor keep the process group alive, and a gloo
-    thread that lets go of a tensor while the interpreter ends calls std::terminate (PyTorch's issue 190489)."""
+    """Ends the process without the end of the interpreter. The caches of DTensor keep the process group alive, and a
+    gloo thread that lets go of a tensor while the interpreter ends may call std::terminate (PyTorch's issue 190489)."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

@@ -28,7 +28,7 @@ from tensor_tracer.export.safetensors import import_safetensors, write_safetenso
 from tensor_tracer.export.tables import write_csv_records, write_csv_scalars
 from tensor_tracer.export.tensorboard import import_tensorboard, write_tensorboard
 from tensor_tracer.facts import RunFacts
-from tensor_tracer.json_values import parsed, text_of
+from tensor_tracer.json_values import parsed
 from tensor_tracer.readings import has_readings
 from tensor_tracer.recording_file import not_a_recording, open_database, plans_of
 
@@ -114,7 +114,7 @@ def _are_means(series: Series, frames: Frames, names: RunFacts) -> bool:
     """Each of its records has means over a part of the prompts; the `projections` events have those over all."""
     if series.compressor_name != "projection":
         return False
-    return all(text_of(names.entry(plan, series.entry), "mean_over") for plan in frames.plans(series))
+    return all(names.mean_over(plan, series.entry) for plan in frames.plans(series))
 
 
 def prepare_output(recording: Path, path: Path, options: argparse.Namespace) -> None:

@@ -10,8 +10,6 @@ from typing import Any
 
 from tensor_tracer.errors import ConnectionLost
 from tensor_tracer.export.names import tag_of, words_of, words_of_mean
-from tensor_tracer.facts import RunFacts
-from tensor_tracer.json_values import text_of
 from tensor_tracer.readings import Mean, has_readings, means_of, readings_of
 from tensor_tracer.record import Record
 from tensor_tracer.run import Run
@@ -44,7 +42,7 @@ class Origins:
         facts = self._run.names
         prompts = facts.prompt_set(record.prompt_set)
         words = words_of(record.point, record.layer, record.direction, record.phase, prompts, record.compressor)
-        mean_over = _mean_over(facts, record.plan, record.entry)
+        mean_over = facts.mean_over(record.plan, record.entry)
         words += [(mean_over, "")] if mean_over else []
         kind = f"{facts.meaning(record.plan, record.entry)} {record.data_rank}"
         for more in ((), (("entry", str(record.entry)),), (("entry", str(record.entry)), ("data", str(record.data_rank)))):
@@ -58,10 +56,6 @@ class Origins:
 def _origin_of_mean(mean: Mean) -> Origin:
     place = (mean.point, mean.layer, "value", "eval", mean.prompts, "projection", mean.mean_over, mean.scale)
     return Origin(tag_of(words_of_mean(mean)), *place)
-
-
-def _mean_over(facts: RunFacts, plan: int, entry: int) -> str:
-    return text_of(facts.entry(plan, entry), "mean_over")
 
 
 def follow(run: Run, sink: Sink, counts: Counts) -> None:
@@ -122,7 +116,7 @@ def _records(run: Run, is_over: bool) -> Iterator[Record]:
     plan, end = _plan_of(run), time.monotonic() + _WAIT_SECONDS
     kinds = select(run.names, list(run.names.points)).kinds(run.names, plan)
     entries = [kind.entry for kind in kinds
-               if has_readings(kind.point, kind.compressor, _mean_over(run.names, plan, kind.entry))]  # fmt: skip
+               if has_readings(kind.point, kind.compressor, run.names.mean_over(plan, kind.entry))]  # fmt: skip
     try:
         # Without an entry, it asks for no records: if nobody takes them, the hub holds back the events too.
         for record in run.records(entry=entries, timeout=_WAIT_SECONDS if entries else _PLAN_SECONDS):
