@@ -18,7 +18,7 @@ interface Window {
       } | null;
       readonly newestStep: number;
       readonly happened: readonly { readonly kind: string; readonly step: number }[];
-      show(change: { readonly clip99: boolean }): void;
+      show(change: { readonly clip: 'full' | '99' | '90' }): void;
       readonly plan: { readonly entries: readonly unknown[] } | null;
       readonly control: {
         setPlan(plan: { readonly entries: readonly unknown[] }): Promise<unknown>;

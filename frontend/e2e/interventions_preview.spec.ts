@@ -95,7 +95,7 @@ test('a preview shows how far a program reaches, and a layer without and with it
   const ends = (name: string): Promise<string> =>
     page.getByLabel(`Colour legend of the ${name}`, { exact: true }).locator('.high').innerText();
   expect(await ends('L3, off')).toBe(await ends('L3, on'));
-  await page.evaluate(() => window.__tt?.app.show({ clip99: true }));
+  await page.evaluate(() => window.__tt?.app.show({ clip: '99' }));
   for (const width of [1280, 1440]) {
     await page.setViewportSize({ width, height: 900 });
     await idle(page);

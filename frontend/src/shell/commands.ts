@@ -217,12 +217,18 @@ function chosenPlaces(app: App): readonly Command[] {
   ];
 }
 
+const kClips = [
+  ['full', 'Scale: full'],
+  ['99', 'Scale: 99 % of the values'],
+  ['90', 'Scale: 90 % of the values'],
+] as const;
+
 function switchCommands(app: App): readonly Command[] {
   const { view } = app;
   return [
-    showCommand(app, 'clip', view.clip99 ? 'Scale: full' : 'Scale: 99 % of the values', {
-      clip99: !view.clip99,
-    }),
+    ...kClips
+      .filter(([clip]) => clip !== view.clip)
+      .map(([clip, text]) => showCommand(app, `clip-${clip}`, text, { clip })),
     showCommand(app, 'phase', view.phase === 'train' ? 'Phase: eval' : 'Phase: train', {
       phase: view.phase === 'train' ? 'eval' : 'train',
     }),

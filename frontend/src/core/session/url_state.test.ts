@@ -35,7 +35,7 @@ test('every member survives the address', () => {
     smoothing: 0.85,
     logLoss: true,
     logGrad: true,
-    clip99: true,
+    clip: '99',
     shade: 'sqrt',
     layerLock: 0.53,
     tileLock: 1.5e-5,

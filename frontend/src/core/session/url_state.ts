@@ -1,6 +1,7 @@
 import { kPhases } from '../../protocol/record';
 import { type Span, spanOfText } from '../../base/span';
 import type { Zoom } from '../../base/step_range';
+import type { Clip } from '../store/map_data';
 import { type Pin, pinOfText, pinText } from '../store/pin';
 import { tabFacts } from './tabs';
 
@@ -17,7 +18,7 @@ interface CoreView {
   readonly smoothing: number;
   readonly logLoss: boolean;
   readonly logGrad: boolean;
-  readonly clip99: boolean;
+  readonly clip: Clip;
   /** The locked ends of the scales; null if a scale is not locked. */
   readonly layerLock: number | null;
   readonly tileLock: number | null;
@@ -161,12 +162,7 @@ const kCore: { readonly [K in keyof CoreView]: UrlMember<CoreView[K]> } = {
   logRate: preferred(flagMember('loglr', false)),
   logSpeed: preferred(flagMember('logtps', false)),
   events: preferred(flagMember('events', true)),
-  clip99: {
-    name: 'clip',
-    otherwise: false,
-    read: (text) => text === '99',
-    write: () => '99',
-  },
+  clip: choiceMember('clip', ['full', '99', '90']),
   layerLock: numberMember('llock', isPositive),
   tileLock: numberMember('tlock', isPositive),
   zoom: {

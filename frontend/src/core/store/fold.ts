@@ -328,7 +328,7 @@ class LineFolder {
   }
 }
 
-/** The 99th percentile is that of the folded cells, which is at least that of all numbers. */
+/** The percentiles are those of the folded cells, which are at least those of all numbers. */
 function statsOfFold(
   values: Float32Array<ArrayBuffer>,
   present: Uint8Array,
@@ -337,8 +337,9 @@ function statsOfFold(
   { lines, width }: LineRange,
 ): MapData['stats'] {
   const finite = lines * width - nan - posInf - negInf;
-  const { abs99 } = statsOf(values, present, cols);
-  if (finite === 0) return { min: 0, max: 0, absMax: 0, abs99, finite, nan, posInf, negInf };
+  const { abs99, abs90 } = statsOf(values, present, cols);
+  const named = { abs99, abs90, finite, nan, posInf, negInf };
+  if (finite === 0) return { min: 0, max: 0, absMax: 0, ...named };
   const absMax = Math.max(Math.abs(min), Math.abs(max));
-  return { min, max, absMax, abs99, finite, nan, posInf, negInf };
+  return { min, max, absMax, ...named };
 }

@@ -88,6 +88,7 @@ export function sharedStats({ a, b }: MapPair): MapData['stats'] {
     max: Math.max(first.max, second.max),
     absMax: Math.max(first.absMax, second.absMax),
     abs99: Math.max(first.abs99, second.abs99),
+    abs90: Math.max(first.abs90, second.abs90),
     finite: first.finite + second.finite,
     nan: first.nan + second.nan,
     posInf: first.posInf + second.posInf,

@@ -78,22 +78,46 @@ describe('scaleFor', () => {
   );
 
   test('a diverging scale is symmetric about 0', () => {
-    expect(scaleFor(map, 'diverging', false, null)).toEqual({ low: -50, high: 50 });
+    expect(scaleFor(map, 'diverging', 'full', null)).toEqual({ low: -50, high: 50 });
   });
 
   test('99 % leaves the outlier out', () => {
-    expect(scaleFor(map, 'diverging', true, null).high).toBeLessThan(1.1);
+    expect(scaleFor(map, 'diverging', '99', null).high).toBeLessThan(1.1);
+  });
+
+  test('90 % leaves the first of 16 tokens out, whatever its size', () => {
+    const sizes = Array.from({ length: 32 }, (_, i) => (i % 16 === 0 ? 3e5 : (i % 16) / 16));
+    const massive = mapOf(2, 16, sizes);
+    expect(scaleFor(massive, 'diverging', '99', null).high).toBe(3e5);
+    const { high } = scaleFor(massive, 'diverging', '90', null);
+    expect(high).toBeGreaterThanOrEqual(15 / 16);
+    expect(high).toBeLessThanOrEqual((15 / 16) * (1 + 1 / 64));
+  });
+
+  test('numbers that are too large for a float32 have a scale', () => {
+    const values = Float64Array.from({ length: 20 }, (_, i) => (i < 10 ? 1e300 : 1));
+    const huge = { ...map, stats: statsOf(values, Uint8Array.of(1), 20) };
+    expect(scaleFor(huge, 'diverging', '90', null).high).toBe(1e300);
+  });
+
+  test('a map of zeros but for one value has the scale of this value', () => {
+    const sparse = mapOf(
+      1,
+      200,
+      Array.from({ length: 200 }, (_, i) => (i === 7 ? 2 : 0)),
+    );
+    expect(scaleFor(sparse, 'sequential', '90', null).high).toBe(2);
   });
 
   test('many maps have the scale of the largest', () => {
     const maps = [mapOf(1, 2, [1, -4]), map, mapOf(1, 1, [0])];
-    expect(sharedScale(maps, 'diverging', false, null)).toEqual({ low: -50, high: 50 });
-    expect(sharedScale(maps, 'sequential', false, 7)).toEqual({ low: 0, high: 7 });
-    expect(sharedScale([], 'diverging', true, null)).toEqual({ low: -1, high: 1 });
+    expect(sharedScale(maps, 'diverging', 'full', null)).toEqual({ low: -50, high: 50 });
+    expect(sharedScale(maps, 'sequential', 'full', 7)).toEqual({ low: 0, high: 7 });
+    expect(sharedScale([], 'diverging', '99', null)).toEqual({ low: -1, high: 1 });
   });
 
   test('a locked scale stays, and a map of zeros has one too', () => {
-    expect(scaleFor(map, 'sequential', false, 3)).toEqual({ low: 0, high: 3 });
-    expect(scaleFor(mapOf(1, 1, [0]), 'diverging', false, null)).toEqual({ low: -1, high: 1 });
+    expect(scaleFor(map, 'sequential', 'full', 3)).toEqual({ low: 0, high: 3 });
+    expect(scaleFor(mapOf(1, 1, [0]), 'diverging', 'full', null)).toEqual({ low: -1, high: 1 });
   });
 });

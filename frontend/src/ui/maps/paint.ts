@@ -1,4 +1,4 @@
-import type { MapData } from '../../core/store/map_data';
+import type { Clip, MapData } from '../../core/store/map_data';
 import type { Lut, MapKind } from './lut';
 
 /** The values at the two ends of the colour table. */
@@ -61,27 +61,22 @@ export function lockAt({ high }: Scale): number {
 const kLockDigits = 6;
 
 /** The scale for a map: symmetric about 0 for a diverging map, otherwise from 0. */
-export function scaleFor(
-  map: MapData,
-  kind: MapKind,
-  clip99: boolean,
-  locked: number | null,
-): Scale {
-  return scaleTo(locked ?? limitOf(map, clip99), kind);
+export function scaleFor(map: MapData, kind: MapKind, clip: Clip, locked: number | null): Scale {
+  return scaleTo(locked ?? limitOf(map, clip), kind);
 }
 
 /** One scale for many maps. */
 export function sharedScale(
   maps: readonly MapData[],
   kind: MapKind,
-  clip99: boolean,
+  clip: Clip,
   locked: number | null,
 ): Scale {
-  return scaleTo(locked ?? Math.max(0, ...maps.map((map) => limitOf(map, clip99))), kind);
+  return scaleTo(locked ?? Math.max(0, ...maps.map((map) => limitOf(map, clip))), kind);
 }
 
-function limitOf({ stats }: MapData, clip99: boolean): number {
-  return clip99 ? stats.abs99 : stats.absMax;
+function limitOf({ stats }: MapData, clip: Clip): number {
+  return { full: stats.absMax, '99': stats.abs99, '90': stats.abs90 }[clip];
 }
 
 function scaleTo(limit: number, kind: MapKind): Scale {
