@@ -97,6 +97,7 @@ test('the first session works word for word', kNightly, async ({ page }) => {
   await reader.press('Tensors');
   await expect(page.getByTestId('tile-map')).toBeVisible();
   await picture(page, 'tensors');
+  for (const scale of ['90 %', 'full']) await reader.press(scale);
   await reader.press('all layers');
   await expect(page.getByTestId('layer-maps')).toBeVisible();
   await picture(page, 'all-layers');
@@ -152,7 +153,7 @@ test('the first session works word for word', kNightly, async ({ page }) => {
   await reader.press('Tensors');
   await page.getByTestId('point').selectOption({ label: 'RawAttentionScore' });
   await expect(page.getByTestId('head-maps')).toBeVisible(kPatience);
-  for (const scale of ['√', 'full', '99 %']) await reader.press(scale);
+  for (const scale of ['√', 'full', '99 %', '90 %']) await reader.press(scale);
   await picture(page, 'attention');
 
   await reader.press('Interventions');

@@ -1,5 +1,5 @@
 import { expect, mergeTests, type Page } from '@playwright/test';
-import { advance, test as withRun, visit } from './real_run.ts';
+import { advance, test as withRun, type TrailLine, visit } from './real_run.ts';
 import {
   type Expected,
   kLayers,
@@ -199,7 +199,9 @@ test.describe('a run that continues its prompts', () => {
     await visit(page, run, 'tab=traits', 'start');
     await advance(page, 10);
     await expect(page.getByTestId('trait-response')).toBeVisible();
-    const [response] = await run.trail('response');
+    let told: readonly TrailLine[] = [];
+    await expect.poll(async () => (told = await run.trail('response')).length).toBeGreaterThan(0);
+    const [response] = told;
     await page.getByTestId('colour-response').click();
     const heading = 'Prompt and response of step 10, with the weights after step 10';
     await expect(page.getByRole('heading', { name: heading })).toBeVisible();
