@@ -5,6 +5,7 @@ import { checkpointNow, mayCheckpoint } from '../core/session/checkpoint';
 import { type Controller, hindranceOf } from '../core/session/controller.svelte';
 import { tabFacts } from '../core/session/tabs';
 import { layerName } from '../core/session/watched';
+import { clipText, kClips } from '../core/store/map_data';
 import { copyLink } from './share';
 
 /** The actions that only the shell of the page can carry out. */
@@ -217,18 +218,12 @@ function chosenPlaces(app: App): readonly Command[] {
   ];
 }
 
-const kClips = [
-  ['full', 'Scale: full'],
-  ['99', 'Scale: 99 % of the values'],
-  ['90', 'Scale: 90 % of the values'],
-] as const;
-
 function switchCommands(app: App): readonly Command[] {
   const { view } = app;
   return [
     ...kClips
-      .filter(([clip]) => clip !== view.clip)
-      .map(([clip, text]) => showCommand(app, `clip-${clip}`, text, { clip })),
+      .filter((clip) => clip !== view.clip)
+      .map((clip) => showCommand(app, `clip-${clip}`, `Scale: ${clipText(clip)}`, { clip })),
     showCommand(app, 'phase', view.phase === 'train' ? 'Phase: eval' : 'Phase: train', {
       phase: view.phase === 'train' ? 'eval' : 'train',
     }),

@@ -1,7 +1,7 @@
 import { kPhases } from '../../protocol/record';
 import { type Span, spanOfText } from '../../base/span';
 import type { Zoom } from '../../base/step_range';
-import type { Clip } from '../store/map_data';
+import { type Clip, kClips } from '../store/map_data';
 import { type Pin, pinOfText, pinText } from '../store/pin';
 import { tabFacts } from './tabs';
 
@@ -162,7 +162,7 @@ const kCore: { readonly [K in keyof CoreView]: UrlMember<CoreView[K]> } = {
   logRate: preferred(flagMember('loglr', false)),
   logSpeed: preferred(flagMember('logtps', false)),
   events: preferred(flagMember('events', true)),
-  clip: choiceMember('clip', ['full', '99', '90']),
+  clip: choiceMember('clip', kClips),
   layerLock: numberMember('llock', isPositive),
   tileLock: numberMember('tlock', isPositive),
   zoom: {

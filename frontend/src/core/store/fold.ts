@@ -205,7 +205,7 @@ function foldCodes(record: TensorRecord, range: LineRange, most: number): MapDat
     folder.fold((first + line) * columns, numbers, row * cols, tally);
   }
   const present = new Uint8Array(rows).fill(1);
-  return { rows, cols, values, present, stats: statsOfFold(values, present, cols, tally, range) };
+  return { rows, cols, values, present, stats: statsOfFold(tally, range) };
 }
 
 interface LineNumbers {
@@ -328,17 +328,12 @@ class LineFolder {
   }
 }
 
-/** The percentiles are those of the folded cells, which are at least those of all numbers. */
 function statsOfFold(
-  values: Float32Array<ArrayBuffer>,
-  present: Uint8Array,
-  cols: number,
   { min, max, nan, posInf, negInf }: Tally,
   { lines, width }: LineRange,
 ): MapData['stats'] {
   const finite = lines * width - nan - posInf - negInf;
-  const { abs99, abs90 } = statsOf(values, present, cols);
-  const named = { abs99, abs90, finite, nan, posInf, negInf };
+  const named = { finite, nan, posInf, negInf };
   if (finite === 0) return { min: 0, max: 0, absMax: 0, ...named };
   const absMax = Math.max(Math.abs(min), Math.abs(max));
   return { min, max, absMax, ...named };

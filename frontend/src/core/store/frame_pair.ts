@@ -79,19 +79,3 @@ export function pairOf(a: MapData, b: MapData): MapPair {
   const stats = statsOf(values, present, a.cols);
   return { a, b, difference: { rows: a.rows, cols: a.cols, values, present, stats } };
 }
-
-/** The statistics for the common legend of A and B, which have one scale. */
-export function sharedStats({ a, b }: MapPair): MapData['stats'] {
-  const [first, second] = [a.stats, b.stats];
-  return {
-    min: Math.min(first.min, second.min),
-    max: Math.max(first.max, second.max),
-    absMax: Math.max(first.absMax, second.absMax),
-    abs99: Math.max(first.abs99, second.abs99),
-    abs90: Math.max(first.abs90, second.abs90),
-    finite: first.finite + second.finite,
-    nan: first.nan + second.nan,
-    posInf: first.posInf + second.posInf,
-    negInf: first.negInf + second.negInf,
-  };
-}

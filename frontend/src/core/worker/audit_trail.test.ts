@@ -55,6 +55,32 @@ test('all lines come at the beginning, page by page, and then the new ones', asy
   expect(stage.got.slice(4500)).toEqual([4501, 4502]);
 });
 
+test('a line that the hub writes late comes without another event', async () => {
+  const stage = new Stage();
+  stage.trail.begin();
+  stage.timers[0](); // too early for the line of the event
+  await stage.settle();
+  stage.lines = 1;
+  expect(stage.timers).toHaveLength(2);
+  stage.timers[1]();
+  await stage.settle();
+  expect(stage.got).toEqual([1]);
+  expect(stage.timers).toHaveLength(2);
+});
+
+test('a later reading makes the late one needless', async () => {
+  const stage = new Stage();
+  stage.trail.begin();
+  stage.timers[0]();
+  stage.trail.grew();
+  stage.timers[2]();
+  await stage.settle();
+  const { length } = stage.asked;
+  stage.timers[1]();
+  await stage.settle();
+  expect(stage.asked).toHaveLength(length);
+});
+
 test('a hub that was started again is read from the beginning', async () => {
   const stage = new Stage();
   stage.lines = 3;

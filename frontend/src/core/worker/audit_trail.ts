@@ -1,8 +1,9 @@
 import type { AuditLine } from '../../protocol/messages';
 import type { HistoryClient } from './history_client';
 
-// The hub writes its history to the recording within one second.
+// The hub writes its history to the recording within one second, or later if its machine is busy.
 const kDelaySeconds = 1.5;
+const kLateSeconds = 3.5; // after the first reading
 const kPageLines = 2000;
 
 export interface TrailListener {
@@ -39,6 +40,10 @@ export class AuditTrail {
     this.listener.after(kDelaySeconds, () => {
       this.waits = false;
       this.reading = this.read();
+      const { generation } = this;
+      this.listener.after(kLateSeconds, () => {
+        if (this.generation === generation) this.reading = this.read();
+      });
     });
   }
 

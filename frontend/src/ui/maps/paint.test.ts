@@ -96,7 +96,8 @@ describe('scaleFor', () => {
 
   test('numbers that are too large for a float32 have a scale', () => {
     const values = Float64Array.from({ length: 20 }, (_, i) => (i < 10 ? 1e300 : 1));
-    const huge = { ...map, stats: statsOf(values, Uint8Array.of(1), 20) };
+    const present = Uint8Array.of(1);
+    const huge = { rows: 1, cols: 20, values, present, stats: statsOf(values, present, 20) };
     expect(scaleFor(huge, 'diverging', '90', null).high).toBe(1e300);
   });
 

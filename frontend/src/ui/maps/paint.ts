@@ -1,5 +1,6 @@
 import type { Clip, MapData } from '../../core/store/map_data';
 import type { Lut, MapKind } from './lut';
+import { quantileOf } from './quantile';
 
 /** The values at the two ends of the colour table. */
 export interface Scale {
@@ -75,8 +76,8 @@ export function sharedScale(
   return scaleTo(locked ?? Math.max(0, ...maps.map((map) => limitOf(map, clip))), kind);
 }
 
-function limitOf({ stats }: MapData, clip: Clip): number {
-  return { full: stats.absMax, '99': stats.abs99, '90': stats.abs90 }[clip];
+function limitOf(map: MapData, clip: Clip): number {
+  return clip === 'full' ? map.stats.absMax : quantileOf(map, Number(clip) / 100);
 }
 
 function scaleTo(limit: number, kind: MapKind): Scale {
