@@ -101,11 +101,11 @@ PromptCalls prompt_calls(std::int64_t model) {
           }};
 }
 
-void learn(const RunPointer& run, const std::string& description, const std::string& plan) {
+std::string learn(const RunPointer& run, const std::string& description, const std::string& plan) {
   const json about = json::parse(description);
-  with_errors([&] {
-    (**run).learn(about, plan.empty() ? json() : json::parse(plan),
-                  prompt_calls(about.at("prompts").at("model")));
+  return with_errors([&] {
+    return (**run).learn(about, plan.empty() ? json() : json::parse(plan),
+                         prompt_calls(about.at("prompts").at("model")));
   });
 }
 

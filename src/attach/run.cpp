@@ -39,6 +39,11 @@ at::ScalarType dtype_of(const std::string& name) {
   return found && at::isFloatingType(*found) ? *found : at::kFloat;
 }
 
+// Where leaders on other machines reach the hub; empty: nowhere.
+std::string address_for_others(const std::string& bind, const std::string& host) {
+  return bind == "0.0.0.0" || bind == "::" ? host : bind;
+}
+
 // The Python side defines this operator.
 std::function<at::Tensor(const at::Tensor&)> call_head(std::int64_t head, std::string_view module) {
   const auto op = c10::Dispatcher::singleton()
@@ -61,7 +66,7 @@ Run::Run(Settings settings)
 
 Run::~Run() = default;
 
-void Run::learn(const json& description, const json& plan, PromptCalls calls) {
+std::string Run::learn(const json& description, const json& plan, PromptCalls calls) {
   check_agreement(description.at("places").dump());
   places_ = std::make_shared<const Places>(read_places(description.at("places")));
   const at::Device device(description.at("device").get<std::string>());
@@ -78,13 +83,14 @@ void Run::learn(const json& description, const json& plan, PromptCalls calls) {
   runtime_ = trace::runtime_of(device);
   trace::Plan first = first_plan(plan);
   if (hub_ != nullptr) connect(description.at("facts"), first);
-  if (settings_.shape.pipeline > 1) connect_leader();
+  std::string warning = settings_.shape.pipeline > 1 ? connect_leader() : "";
   tracer_.emplace(plan_context_, trace::TracerIdentity{run_id_, settings_.coordinates},
                   tracer_group_, sink(), runtime_);
   link::HubClient* const hub = hub_ != nullptr ? &hub_->client() : nullptr;
   control_.emplace(control_group_, hub, hub, *tracer_, hooks_.get(), preview_for_control(),
                    prompts_for_control());
   if (control_group_.rank() == 0) control_->begin_with(std::move(first));
+  return warning;
 }
 
 // The ranks must find the same places, because rank 0 alone reads plans and programs.
@@ -216,19 +222,27 @@ void Run::connect(json facts, const trace::Plan& plan) {
 }
 
 // Rank 0 tells the leaders of the other pipeline stages where the hub is.
-void Run::connect_leader() {
+std::string Run::connect_leader() {
   const std::string host = base::whereabouts().host;
   json told;  // null: there is no hub
-  if (hub_ != nullptr)
-    told = {hub_->facts().at("id"), hub_->info().port, hub_->info().worker_token, host};
+  if (hub_ != nullptr) {
+    told = {hub_->facts().at("id"), hub_->info().port, hub_->info().worker_token, host,
+            address_for_others(settings_.hub.hub.bind, host)};
+  }
   std::string text = told.dump();
   comm::broadcast_text(control_group_, text, 0);
   told = json::parse(text);
-  if (told.is_null()) return;
+  if (told.is_null()) return "";
   run_id_ = std::stoull(told[0].get<std::string>(), nullptr, 16);
-  // The hub listens on 127.0.0.1 of its machine.
-  if (hub_ != nullptr || !is_leader() || told[3] != host) return;
+  if (hub_ != nullptr || !is_leader()) return "";
   link::HubClientOptions options;
+  if (told[3] != host) options.host = told[4];
+  if (options.host.empty()) {
+    return "there are no records of pipeline stage " +
+           std::to_string(settings_.coordinates.pipeline) + ", because it is on " + host +
+           " and the hub on " + told[3].get<std::string>() +
+           " listens on loopback only: give tt.attach bind=, an address of that machine";
+  }
   options.port = told[1];
   options.worker_token = told[2];
   options.run = {{"id", told[0]}, {"points", places_->table->to_json()}};
@@ -236,6 +250,7 @@ void Run::connect_leader() {
   options.stage = static_cast<std::uint64_t>(settings_.coordinates.pipeline);
   options.stages = static_cast<std::uint64_t>(settings_.shape.pipeline);
   leader_ = std::make_unique<link::HubClient>(std::move(options));
+  return "";
 }
 
 base::Result<json> Run::check(const protocol::TrainerRequest& request) const {

@@ -40,8 +40,10 @@ class Run {
 
   /// Sets the places, and the facts of the run that the model decides. `description`: the places,
   /// the device of their tensors, the numbers of a step, the facts, the prompts; `plan`: on global
-  /// rank 0 the first plan, null: the default plan. Collective over all ranks.
-  void learn(const nlohmann::json& description, const nlohmann::json& plan, PromptCalls calls);
+  /// rank 0 the first plan, null: the default plan. Returns a warning if the records of this rank
+  /// cannot reach the hub, else "". Collective over all ranks.
+  std::string learn(const nlohmann::json& description, const nlohmann::json& plan,
+                    PromptCalls calls);
   bool has_learned() const { return tracer_.has_value(); }
 
   /// As control::RunControl::before_step(). REQUIRES: has_learned(). Collective over all ranks.
@@ -75,7 +77,7 @@ class Run {
   void set_contexts(const nlohmann::json& step, at::Device device);
   void share_token_texts(const nlohmann::json& tokenizer);
   void connect(nlohmann::json facts, const trace::Plan& plan);
-  void connect_leader();
+  std::string connect_leader();
   trace::Plan first_plan(const nlohmann::json& plan) const;
   base::Result<trace::Plan> read_plan(const nlohmann::json& plan) const;
   base::Result<nlohmann::json> check(const protocol::TrainerRequest& request) const;

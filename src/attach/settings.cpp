@@ -11,6 +11,7 @@ control::HubSessionOptions hub_of(const json& text) {
   options.run_dir = text.value("run_dir", "");
   options.hub_program = text.value("program", "");
   options.hub.port = text.value("port", 0);
+  options.hub.bind = text.value("bind", "");
   options.hub.auth = text.value("auth", "token");
   options.hub.page_dir = text.value("page_dir", "");
   options.hub.lease_seconds = text.value("pause_timeout", options.hub.lease_seconds);

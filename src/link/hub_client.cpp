@@ -27,7 +27,7 @@ class HubClient::Impl {
       : channel(options.queue_bytes, options.pause_timeout),
         identity_({{"rank", options.rank}}),
         run_(std::move(options.run)),
-        connection_(io_, channel, options.port, std::move(options.worker_token),
+        connection_(io_, channel, {options.host, options.port}, std::move(options.worker_token),
                     [this] { return opening(); }),
         check_(std::move(options.check)) {
     if (options.stages > 1)

@@ -5,6 +5,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <tuple>
 #include <utility>
 
 #include "src/link/listener_owner.h"
@@ -45,11 +46,11 @@ trace::Demand demand_in(const nlohmann::json& params) {
 
 }  // namespace
 
-HubConnection::HubConnection(net::io_context& io, Channel& channel, int port, std::string token,
+HubConnection::HubConnection(net::io_context& io, Channel& channel, Address hub, std::string token,
                              Opening opening)
     : io_(io),
       channel_(channel),
-      port_(port),
+      hub_(std::move(hub)),
       token_(std::move(token)),
       opening_(std::move(opening)),
       pause_(kFirstPause) {}
@@ -79,9 +80,7 @@ net::awaitable<void> HubConnection::run() {
 net::awaitable<beast::error_code> HubConnection::connect() {
   beast::tcp_stream& socket = beast::get_lowest_layer(*stream_);
   socket.expires_after(kHandshakeTimeout);
-  const net::ip::tcp::endpoint hub(net::ip::address_v4::loopback(),
-                                   static_cast<std::uint16_t>(port_));
-  const auto [refused] = co_await socket.async_connect(hub, kAwait);
+  const beast::error_code refused = co_await reach_hub();
   if (refused) co_return refused;
   if (is_foreign()) co_return make_error_code(boost::system::errc::permission_denied);
   beast::error_code ignored;
@@ -96,16 +95,37 @@ net::awaitable<beast::error_code> HubConnection::connect() {
   stream_->auto_fragment(false);
   stream_->write_buffer_bytes(kWriteBuffer);
   stream_->read_message_max(kMaxMessage);
-  const std::string host = "127.0.0.1:" + std::to_string(port_);
-  const auto [failure] = co_await stream_->async_handshake(host, "/worker", kAwait);
+  const bool is_ipv6 = hub_.host.find(':') != std::string::npos;
+  const std::string host = is_ipv6 ? "[" + hub_.host + "]" : hub_.host;
+  const auto [failure] =
+      co_await stream_->async_handshake(host + ":" + std::to_string(hub_.port), "/worker", kAwait);
   co_return failure;
+}
+
+net::awaitable<beast::error_code> HubConnection::reach_hub() {
+  beast::tcp_stream& socket = beast::get_lowest_layer(*stream_);
+  const auto port = static_cast<std::uint16_t>(hub_.port);
+  beast::error_code failure;
+  const net::ip::address address = net::ip::make_address(hub_.host, failure);
+  if (!failure) {  // needs no resolver, which would have a thread
+    std::tie(failure) = co_await socket.async_connect({address, port}, kAwait);
+    co_return failure;
+  }
+  net::ip::tcp::resolver resolver(io_);
+  const auto [unknown, found] =
+      co_await resolver.async_resolve(hub_.host, std::to_string(port), kAwait);
+  if (unknown) co_return unknown;
+  const auto [refused, at] = co_await socket.async_connect(found, kAwait);
+  co_return refused;
 }
 
 // After our hub has ended, another program may have bound its port, and would get the token.
 bool HubConnection::is_foreign() {
-  if (listener_owner(static_cast<std::uint16_t>(port_)) != ListenerOwner::kNotOurs) return false;
+  if (hub_.host != "127.0.0.1" ||
+      listener_owner(static_cast<std::uint16_t>(hub_.port)) != ListenerOwner::kNotOurs)
+    return false;
   if (!foreign_logged_) {
-    log(LogLevel::kError, "port " + std::to_string(port_) +
+    log(LogLevel::kError, "port " + std::to_string(hub_.port) +
                               " of 127.0.0.1 is not our hub's any more: nothing is sent there");
     foreign_logged_ = true;
   }

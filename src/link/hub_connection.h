@@ -19,16 +19,21 @@
 namespace tt::link {
 
 /// The WebSocket to the hub: connects, says hello, writes the messages of the channel, and delivers
-/// the messages that arrive. When a connection ends, it connects again. It sends its token only to
-/// a program of the same user, as far as /proc states the user of a program. Thread: that of the
-/// I/O context only. Owner: `channel` outlives it.
+/// the messages that arrive. When a connection ends, it connects again. On this machine it sends
+/// its token only to a program of the same user, as far as /proc states the user of a program.
+/// Thread: that of the I/O context only. Owner: `channel` outlives it.
 class HubConnection {
  public:
   /// The messages that open every connection: first hello, then the messages that must be sent
   /// again.
   using Opening = std::function<std::vector<std::string>()>;
 
-  HubConnection(boost::asio::io_context& io, Channel& channel, int port, std::string token,
+  struct Address {
+    std::string host;  // 127.0.0.1, or an address or a name of another machine
+    int port;
+  };
+
+  HubConnection(boost::asio::io_context& io, Channel& channel, Address hub, std::string token,
                 Opening opening);
 
   /// Runs until close().
@@ -42,6 +47,7 @@ class HubConnection {
   using Stream = boost::beast::websocket::stream<boost::beast::tcp_stream, false>;
 
   boost::asio::awaitable<boost::beast::error_code> connect();
+  boost::asio::awaitable<boost::beast::error_code> reach_hub();
   boost::asio::awaitable<boost::beast::error_code> open();
   boost::asio::awaitable<boost::beast::error_code> read_all();
   boost::asio::awaitable<void> pause();
@@ -59,7 +65,7 @@ class HubConnection {
 
   boost::asio::io_context& io_;
   Channel& channel_;
-  const int port_;
+  const Address hub_;
   const std::string token_;
   const Opening opening_;
   std::optional<Stream> stream_;

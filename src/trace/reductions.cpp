@@ -402,6 +402,28 @@ TT_INLINE Extremes<Number> extremes_of(const Lines<Number>& numbers) {
   return all;
 }
 
+template <typename Number>
+TT_INLINE bool has_outside(const Number* values, std::int64_t n, Number low, Number high) {
+  typename VectorOf<Number>::Mask inside = (Lanes<Number>{} == Lanes<Number>{});
+  for (std::int64_t i = 0; i < n; i += kLanes) {
+    const Lanes<Number> x = *reinterpret_cast<const Lanes<Number>*>(values + i);
+    inside &= (x >= low) & (x <= high);
+  }
+  typename VectorOf<Number>::MaskNumber all = inside[0];
+  for (std::int64_t lane = 1; lane < kLanes; ++lane) all &= inside[lane];
+  return all == 0;
+}
+
+template <typename Number>
+TT_INLINE std::int64_t first_outside_of(const Number* values, std::int64_t n, Number low,
+                                        Number high) {
+  constexpr std::int64_t kAtOnce = 8 * kLanes;
+  std::int64_t i = 0;
+  while (i + kAtOnce <= n && !has_outside(values + i, kAtOnce, low, high)) i += kAtOnce;
+  while (i < n && values[i] >= low && values[i] <= high) ++i;
+  return i;
+}
+
 }  // namespace
 
 #define TT_DEFINE_REDUCTIONS(Number)                                                              \
@@ -431,6 +453,10 @@ TT_INLINE Extremes<Number> extremes_of(const Lines<Number>& numbers) {
   }                                                                                               \
   TT_VECTOR_CLONES Extremes<Number> extremes_of_lines(const Lines<Number>& numbers) {             \
     return extremes_of(numbers);                                                                  \
+  }                                                                                               \
+  TT_VECTOR_CLONES std::int64_t first_outside(const Number* values, std::int64_t n, Number low,   \
+                                              Number high) {                                      \
+    return first_outside_of(values, n, low, high);                                                \
   }
 
 TT_VECTOR_CLONES void exponentials(const float* x, std::int64_t n, float* y) {

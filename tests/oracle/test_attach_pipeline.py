@@ -260,6 +260,15 @@ def test_a_stage_that_loses_its_link_is_a_missing_part(tmp_path: Path) -> None:
     assert steps == {2, 3, 4, 5}
 
 
+@pytest.mark.parametrize("bind", ["127.0.0.5", "localhost", ""])
+def test_a_stage_on_another_machine_needs_an_address_of_the_hub(bind: str, tmp_path: Path) -> None:
+    run = train(tmp_path, attach={"bind": bind}, machines=["first", "second"])
+    with run.recording() as recording:
+        assert {record.layer for record in recording.records()} == set(range(LAYERS + 1 if bind else LAYERS // 2 + 1))
+    warning = "there are no records of pipeline stage 1, because it is on second and the hub on first listens on loopback"
+    assert (warning in run.output) is not bool(bind)
+
+
 def end_with(fault: dict[str, Any], folder: Path) -> tuple[list[Ended], list[Ended]]:
     """The ranks of a training with this fault, with and without the tracer."""
     ended = []

@@ -15,12 +15,13 @@
 namespace tt::link {
 
 struct HubClientOptions {
-  int port = 0;              // of the hub, on 127.0.0.1
-  std::string worker_token;  // HubInfo::worker_token
-  nlohmann::json run;        // "The run's facts" of docs/protocol.md
-  std::uint64_t rank = 0;    // global; requests reach rank 0 only
-  std::uint64_t stage = 0;   // the pipeline stage that this rank leads
-  std::uint64_t stages = 1;  // of the run
+  std::string host = "127.0.0.1";  // an address or a name of the hub's machine
+  int port = 0;                    // of the hub
+  std::string worker_token;        // HubInfo::worker_token
+  nlohmann::json run;              // "The run's facts" of docs/protocol.md
+  std::uint64_t rank = 0;          // global; requests reach rank 0 only
+  std::uint64_t stage = 0;         // the pipeline stage that this rank leads
+  std::uint64_t stages = 1;        // of the run
   /// Bytes that may wait for the hub. Above this limit the oldest records, and the oldest `saved`
   /// and `applied` events, are dropped and counted.
   std::size_t queue_bytes = std::size_t{64} << 20U;

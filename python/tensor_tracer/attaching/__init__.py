@@ -40,7 +40,7 @@ def attach(
     tensor_parallel_group: Any = None, tensor_parallel_axis: Sequence[str] = ("tp", "tensor", "tensor_parallel"),
     pipeline_parallel_group: Any = None, record: str | Path | None = None, vectors: str | Path | None = None,
     files: str | Path | None = None, first_step: int = 1, run_name: str = "", run_dir: str | Path = "",
-    auth: str = "token", tokenizer: Any = "ids", prompts: str | Path | Sequence[str] | None = None,
+    bind: str = "", auth: str = "token", tokenizer: Any = "ids", prompts: str | Path | Sequence[str] | None = None,
     prompt_interval: int = kInterval, trainer: str = "PyTorch", sinks: Sequence[str | Settings] = (),
 ) -> AttachedRun:  # fmt: skip
     """Attaches the tracer to a model and serves its page on `port` (0: the next free one; None: no page).
@@ -54,7 +54,7 @@ def attach(
     tensors that the tracer does not understand, by a pattern of the module's path and `.output` or `.input`:
     {"model.layers.*.mlp.act.output": Shard(-1)}. `tensor_parallel_group`: the group, if the model's weights are no
     DTensors. `record`: keep all traced data in this folder. `vectors`, `files`: the folders of direction vectors and of
-    safetensors files that programs name.
+    safetensors files that programs name. `bind`: where the hub listens besides loopback, for stages on other machines.
     `tokenizer`: turns prompts into ids: "byte" if ids are bytes, or an object with `encode` such as one of Transformers;
     "ids": no prompts. `prompts`: texts, or a file of them, that run through the model every `prompt_interval` steps.
     `sinks`: other tools that take the numbers of the run until it is detached, "wandb", "tensorboard", "otlp", or
@@ -69,7 +69,7 @@ def attach(
     if groups.rank == 0:
         settings |= {"vectors": str(vectors or ""), "files": str(files or "")}
         if port is not None or record is not None or sinks:
-            settings["hub"] = _hub_settings(prepared.extension, port, record, run_name, run_dir, auth)
+            settings["hub"] = _hub_settings(prepared.extension, port, record, run_name, run_dir, bind, auth)
     native, stages = _start(settings, groups, prepared.parts)
     layouts = Layouts(len(groups.tensor_ranks), prepared.overrides, prepared.axis, _kRules)
     asked = prepared.plan, prepared.names, first_step, trainer, prepared.prompts
@@ -159,11 +159,11 @@ def _read_plan(plan: str | Path | Mapping[str, Any] | None) -> Any:
 
 
 def _hub_settings(
-    extension: Extension, port: int | None, record: str | Path | None, run_name: str, run_dir: str | Path, auth: str
+    extension: Extension, port: int | None, record: Any, run_name: str, run_dir: str | Path, bind: str, auth: str
 ) -> dict[str, Any]:
     return {
         "port": port or 0, "program": str(extension.hub), "run_name": run_name, "run_dir": str(run_dir),
-        "auth": auth, "record": str(record or ""),
+        "bind": bind, "auth": auth, "record": str(record or ""),
     }  # fmt: skip
 
 

@@ -437,7 +437,7 @@ class AttachedRun:
         description = table.description | {"head": self._head, "device": device, "prompts": prompts}
         if self._groups.rank == 0:
             self._tell_texts(description["facts"])
-        called(self._native.learn, json.dumps(description), self._agreed_plan(table.places))
+        unsent = called(self._native.learn, json.dumps(description), self._agreed_plan(table.places))
         give_up = self._switch_off if len(self._groups.tensor_ranks) > 1 else None
         for chunk in self._chunks:
             sites = [site if site.stage == chunk.stage else None for site in table.places]
@@ -445,7 +445,7 @@ class AttachedRun:
             chunk.use(hooked, table.layers[chunk.stage], table.head, give_up)
         self._table = table
         self._native.send_event("state", json.dumps({"phase": "training", "step": self._step}))
-        for warning in table.warnings:
+        for warning in [*table.warnings, *([unsent] if unsent else [])]:
             self._warn(warning)
 
     def _tell_texts(self, facts: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "src/trace/compress/kinds.h"
 #include "src/trace/device/reducers.h"
 #include "src/trace/json_fields.h"
+#include "tensor_tracer/trace/reductions.h"
 
 /// Compressors that keep the best k columns of each line, by an Order of device/reducers.h.
 namespace tt::trace {
@@ -27,20 +29,31 @@ struct BestKernel {
   void reduce(const Cell<Number>& cell, Value* out) {
     constexpr auto kBetter = is_better<Order, Number>;
     heap.clear();
-    const auto count = static_cast<std::size_t>(std::min(k, cell.width));
-    for (std::int64_t i = 0; i < cell.width; ++i) {
-      const Value next{cell.data[i], static_cast<Number>(cell.first_column + i)};
-      if (heap.size() == count) {
-        if (!kBetter(next, heap.front())) continue;
-        std::ranges::pop_heap(heap, kBetter);
-        heap.back() = next;
-      } else {
-        heap.push_back(next);
-      }
+    const std::int64_t count = std::min(k, cell.width);
+    for (std::int64_t i = 0; i < count; ++i) heap.push_back(candidate(cell, i));
+    std::ranges::make_heap(heap, kBetter);
+    for (std::int64_t i = next_better(cell, count); i < cell.width; i = next_better(cell, i + 1)) {
+      std::ranges::pop_heap(heap, kBetter);
+      heap.back() = candidate(cell, i);
       std::ranges::push_heap(heap, kBetter);
     }
     std::ranges::sort(heap, kBetter);
     std::ranges::copy(heap, out);
+  }
+
+ private:
+  static Value candidate(const Cell<Number>& cell, std::int64_t i) {
+    return {cell.data[i], static_cast<Number>(cell.first_column + i)};
+  }
+
+  // The first column from `from` on that is better than the worst in the heap. All columns in the
+  // heap come before, so equal keys are not better, nor is a NaN better than a NaN.
+  std::int64_t next_better(const Cell<Number>& cell, std::int64_t from) const {
+    constexpr Number kInfinity = std::numeric_limits<Number>::infinity();
+    if (from >= cell.width || std::isnan(heap.front().value)) return cell.width;
+    const Number high = Order::key(heap.front().value);
+    const Number low = Order::key(-kInfinity) < 0 ? -kInfinity : -high;
+    return from + first_outside(cell.data + from, cell.width - from, low, high);
   }
 };
 

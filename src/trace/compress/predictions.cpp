@@ -39,9 +39,11 @@ class SoftmaxKernel {
  private:
   Sums sums_of(const Cell<Number>& cell) {
     constexpr Number kNan = std::numeric_limits<Number>::quiet_NaN();
-    const Lines<Number> all{cell.data, cell.stride, 1, cell.width};
-    if (std::isnan(sum_of_lines(all)) && has_nan(cell)) return {kNan, kNan, kNan};
-    const Number largest = extremes_of_lines(all).most;
+    constexpr Number kInfinity = std::numeric_limits<Number>::infinity();
+    const bool has_nan = first_outside(cell.data, cell.width, -kInfinity, kInfinity) < cell.width;
+    if (has_nan) return {kNan, kNan, kNan};
+    const Number largest =
+        extremes_of_lines(Lines<Number>{cell.data, cell.stride, 1, cell.width}).most;
     if (std::isinf(largest)) return {largest, 0, 0};
     // A smaller difference has no weight.
     constexpr Number kLeast = -87;
@@ -52,11 +54,6 @@ class SoftmaxKernel {
     exponentials(away_.data(), cell.width, weights_.data());
     return {largest, fixed_order_sum(weights_.data(), cell.width),
             fixed_order_dot(weights_.data(), away_.data(), cell.width)};
-  }
-
-  static bool has_nan(const Cell<Number>& cell) {
-    return std::any_of(
-        cell.data, cell.data + cell.width, [](Number x) { return std::isnan(x); });
   }
 
   const std::span<const std::int64_t> targets_;

@@ -287,8 +287,13 @@ TEST(Device, TheHostJoinsCellsThatNoRankHoldsWholeAndOtherCompressors) {
 TEST(Device, ManyColumnsOverflowTheSpaceOfCandidates) {
   const KernelsOnCpu kernels;
   const at::Tensor rising = at::arange(0, 5000, at::kFloat).view({1, 1, 5000});
+  at::Tensor special = normal({1, 1, 5000}, at::kFloat);
+  for (std::int64_t i = 0; i < 12; ++i)
+    special[0][0][17 + 400 * i] = std::numeric_limits<float>::quiet_NaN();
+  special.narrow(-1, 1000, 3).fill_(std::numeric_limits<float>::infinity());
+  special.narrow(-1, 2000, 3).fill_(-std::numeric_limits<float>::infinity());
   for (const at::Tensor& whole :
-       {rising, rising.flip(-1), rising.remainder(7), normal({1, 1, 5000}, at::kFloat)})
+       {rising, rising.flip(-1), rising.remainder(7), normal({1, 1, 5000}, at::kFloat), special})
     for (const std::int64_t k : {1, 10, 256})
       for (const char* kind : {"topk", "outliers"})
         expect_same_parts(whole, {"whole", 0, {5000}, 0}, 1, {{{"kind", kind}, {"k", k}}});

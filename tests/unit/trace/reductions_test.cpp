@@ -97,5 +97,26 @@ TEST(Reductions, PowersAndSquaresAreSums) {
   }
 }
 
+template <typename Number>
+void expect_first_outside() {
+  constexpr Number kInfinity = std::numeric_limits<Number>::infinity();
+  const Number outside[] = {std::numeric_limits<Number>::quiet_NaN(), Number{2.5}, Number{-1.5},
+                            kInfinity, -kInfinity};
+  for (const std::int64_t n : {0, 1, 7, 63, 64, 65, 127, 200}) {
+    std::vector<Number> numbers(static_cast<std::size_t>(n) + 1, Number{2});
+    numbers.back() = Number{9};  // is not one of the n
+    EXPECT_EQ(first_outside(numbers.data(), n, Number{-1}, Number{2}), n);
+    for (std::int64_t at = n - 1; at >= 0; --at) {
+      numbers[static_cast<std::size_t>(at)] = outside[at % 5];
+      EXPECT_EQ(first_outside(numbers.data(), n, Number{-1}, Number{2}), at) << n;
+    }
+  }
+}
+
+TEST(Reductions, TheFirstNumberOutsideARangeIsFound) {
+  expect_first_outside<float>();
+  expect_first_outside<double>();
+}
+
 }  // namespace
 }  // namespace tt::trace
