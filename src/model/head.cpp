@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "tensor_tracer/nn/embedding.h"
 #include "tensor_tracer/nn/linear.h"
@@ -98,13 +100,37 @@ at::Tensor Head::loss(const at::Tensor& x_BTH, const at::Tensor& labels_BT,
   nn::LossMask mask_N = mask;
   if (mask.counted.defined()) mask_N.counted = mask.counted.flatten();
   const auto [normed_BTH, weight_VH] = operands(x_BTH, context);
-  if (!context.shows(places_[kLogits], x_BTH.size(0))) {
-    return nn::linear_cross_entropy(normed_BTH.flatten(0, 1), weight_VH, labels_BT.flatten(),
-                                    shard(), context.loss_gradient, mask_N);
+  if (context.needs_graph(places_[kLogits], x_BTH.size(0))) {
+    const at::Tensor logits_BTV = logits(normed_BTH, weight_VH, context);
+    return nn::vocab_parallel_cross_entropy(logits_BTV.flatten(0, 1), labels_BT.flatten(), shard(),
+                                            mask_N);
   }
-  const at::Tensor logits_BTV = logits(normed_BTH, weight_VH, context);
-  return nn::vocab_parallel_cross_entropy(logits_BTV.flatten(0, 1), labels_BT.flatten(), shard(),
-                                          mask_N);
+  const std::int64_t rows = context.pass.rows_wanted(places_[kLogits], x_BTH.size(0));
+  const std::vector<std::int64_t> sizes = {rows, x_BTH.size(1), weight_VH.size(0)};
+  const at::Tensor kept_BTV = rows == 0 ? at::Tensor() : at::empty(sizes, weight_VH.options());
+  const at::Tensor loss = nn::linear_cross_entropy(
+      normed_BTH.flatten(0, 1), weight_VH, labels_BT.flatten(), shard(), context.loss_gradient,
+      mask_N, rows == 0 ? nn::LogitsReader() : keep_logits(kept_BTV, context));
+  if (rows > 0)
+    context.pass.capture_derived(places_[kLogits], sizes, dtype_, [&] { return kept_BTV; });
+  return loss;
+}
+
+// Copies the tokens that entries need. No entry reads the other tokens, so their memory is never
+// touched.
+nn::LogitsReader Head::keep_logits(const at::Tensor& kept_BTV,
+                                   const nn::ForwardContext& context) const {
+  const std::int64_t rows = kept_BTV.size(0), tokens = kept_BTV.size(1);
+  const trace::TokenWindow wanted = context.pass.wanted(places_[kLogits], rows, tokens);
+  return [=, kept_NV = kept_BTV.flatten(0, 1)](std::int64_t first, const at::Tensor& logits_CV) {
+    const std::int64_t end = first + logits_CV.size(0);
+    for (std::int64_t row = first / tokens; row < rows && row * tokens < end; ++row) {
+      const std::int64_t from = std::max(first, row * tokens + wanted.first_token);
+      const std::int64_t to = std::min(end, row * tokens + wanted.end_token);
+      if (from >= to) continue;
+      kept_NV.narrow(0, from, to - from).copy_(logits_CV.narrow(0, from - first, to - from));
+    }
+  };
 }
 
 bool Head::is_watched(const nn::ForwardContext& context) const {

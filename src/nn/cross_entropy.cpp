@@ -233,7 +233,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NH,
                             const at::Tensor& weight_VH, const at::Tensor& labels_N,
                             const VocabularyShard& shard, const LossMask& mask, double start,
-                            bool has_backward) {
+                            const LogitsReader& read, bool has_backward) {
     const std::int64_t tokens = x_NH.size(0), width = weight_VH.size(0);
     const auto options = x_NH.options().dtype(loss_dtype(x_NH));
     const TokenSums sums = empty_sums(tokens, options);
@@ -247,6 +247,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
     for_each_chunk(tokens, shard.chunk_size, [&](std::int64_t first, std::int64_t count) {
       at::Tensor product_CV = memory_CV.narrow(0, 0, count);
       at::mm_out(product_CV, x_NH.narrow(0, first, count), weight_VH.t());
+      if (read) read(first, product_CV);
       at::Tensor logits_CV = product_CV.to(options.dtype());
       const LabelColumns columns =
           columns_of(labels_N.narrow(0, first, count), shard.first_token, width);
@@ -272,7 +273,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
     }
     if (dweight_VH.defined() && factor.item<double>() != 1.0) dweight_VH = dweight_VH * factor;
     return {dx_NH,        dweight_VH,   at::Tensor(), at::Tensor(),
-            at::Tensor(), at::Tensor(), at::Tensor()};
+            at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -294,8 +295,8 @@ at::Tensor vocab_parallel_cross_entropy(const at::Tensor& logits, const at::Tens
 
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& labels, const VocabularyShard& shard,
-                                double start, const LossMask& mask) {
-  return LinearCrossEntropy::apply(x, weight, labels, shard, mask, start,
+                                double start, const LossMask& mask, const LogitsReader& read) {
+  return LinearCrossEntropy::apply(x, weight, labels, shard, mask, start, read,
                                    at::GradMode::is_enabled());
 }
 

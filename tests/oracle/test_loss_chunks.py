@@ -13,7 +13,7 @@ import pytest
 import torch
 from hf_models import FAMILIES, imported
 from program import Flags, Run, train
-from viewer import live_run
+from viewer import Viewer, live_run
 
 STEPS = 4
 # A micro-batch has 128 tokens, so that the last chunk is a shorter one.
@@ -23,12 +23,13 @@ CHUNKS: dict[str, Any] = {
 DTYPES = pytest.mark.parametrize("dtype", [{}, {"bf16": True}, {"params_dtype": "bfloat16"}],
                                  ids=["float32", "bf16", "bfloat16"])  # fmt: skip
 EXPORT_AT = f"1,{STEPS}"
-PLAN = {
-    "entries": [
-        {"point": "Logits", "rows": 0, "compressor": {"kind": "topk"}, "phases": ["train", "eval"]},
-        {"point": "Logits", "direction": "gradient", "rows": 0, "compressor": {"kind": "tile"}},
-    ]
-}
+PHASES = ["train", "eval"]
+BEST: dict[str, Any] = {"point": "Logits", "rows": 0, "compressor": {"kind": "topk"}, "phases": PHASES}
+# Of each row, tokens in one or two chunks.
+PART: dict[str, Any] = {
+    "point": "Logits", "rows": 3, "tokens": [5, 21], "compressor": {"kind": "none"}, "phases": PHASES,
+}  # fmt: skip
+GRADIENT: dict[str, Any] = {"point": "Logits", "direction": "gradient", "rows": 0, "compressor": {"kind": "tile"}}
 QUIET = {
     "read": 'save(logits.norm(), "norm")\nsave(logits.grad.norm(), "gradient")',
     "written": "logits *= 1.0",
@@ -61,18 +62,29 @@ def test_watched_logits_of_an_imported_model_change_no_bit(name: str, flags, tmp
 
 
 def assert_watching_changes_no_bit(flags: Flags, dtype: dict[str, Any], tmp_path: Path) -> None:
-    flags = dict(flags)
-    alone = train(flags | CHUNKS | dtype, tmp_path / "alone", 2, export_at=EXPORT_AT)
-    (tmp_path / "plan.json").write_text(json.dumps(PLAN))
-    exports = tmp_path / "exports"
-    more = {"tensor_tracer_plan": tmp_path / "plan.json", "export_tensors": exports, "export_at": EXPORT_AT}
-    with live_run(flags | CHUNKS | dtype | more, tmp_path / "watched", 2) as run:
+    alone = train(dict(flags) | CHUNKS | dtype, tmp_path / "alone", 2, export_at=EXPORT_AT)
+    parts = []
+    for name, entries in (("copies", [BEST, PART]), ("whole", [BEST, PART, GRADIENT])):
+        viewer = watch(flags, dtype, tmp_path / name, entries)
+        assert {record.direction for record in viewer.records} == set(range(len(entries) - 1))
+        assert numbers(viewer.named("step")) == numbers(alone.steps)
+        assert_same_bits(Run([], tmp_path / name / "exports"), alone)
+        part = [record for record in viewer.records if record.entry == 1]
+        parts.append({(one.step, one.phase, one.micro_batch): one.values.tobytes() for one in part})
+        assert part and {(*one.values.shape[:2], one.values.shape[2] == one.features) for one in part} == {(3, 16, True)}
+    assert parts[0] == parts[1]
+
+
+def watch(flags: Flags, dtype: dict[str, Any], folder: Path, entries: list[dict[str, Any]]) -> Viewer:
+    """The viewer of a run with this plan, after the run."""
+    folder.mkdir()
+    (folder / "plan.json").write_text(json.dumps({"entries": entries}))
+    more = {"tensor_tracer_plan": folder / "plan.json", "export_tensors": folder / "exports", "export_at": EXPORT_AT}
+    with live_run(dict(flags) | CHUNKS | dtype | more, folder / "run", 2) as run:
         with run.viewer() as viewer:
             viewer.wait_for(lambda: STEPS in viewer.steps(), "the last step")
         run.wait()
-    assert {record.direction for record in viewer.records} == {0, 1}
-    assert numbers(viewer.named("step")) == numbers(alone.steps)
-    assert_same_bits(Run([], exports), alone)
+    return viewer
 
 
 @DTYPES

@@ -37,8 +37,8 @@ class Head {
   /// True if a program acts on a place of forward() that has a value for each token.
   bool is_watched(const nn::ForwardContext& context) const;
   /// [batch, sequence, hidden] -> the mean cross entropy of the labels, int64 [batch, sequence].
-  /// `mask`: of the labels, [batch, sequence]. If no entry and no program needs the logits, they
-  /// are never whole in memory.
+  /// `mask`: of the labels, [batch, sequence]. Unless a program acts at the logits or an entry
+  /// needs their gradient, the logits are never whole in memory: entries get copies of their rows.
   at::Tensor loss(const at::Tensor& x, const at::Tensor& labels, const nn::ForwardContext& context,
                   const nn::LossMask& mask) const;
   /// Captures the lens of `x` if an entry of the plan needs it. Programs that change the weights of
@@ -59,6 +59,7 @@ class Head {
                                              const nn::ForwardContext& context) const;
   at::Tensor logits(const at::Tensor& normed, const at::Tensor& weight,
                     const nn::ForwardContext& context) const;
+  nn::LogitsReader keep_logits(const at::Tensor& kept, const nn::ForwardContext& context) const;
 
   comm::ProcessGroup group_;
   at::ScalarType dtype_;

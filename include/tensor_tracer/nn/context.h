@@ -68,11 +68,10 @@ struct ForwardContext {
       return interventions->at_point(place, x);
     return x;
   }
-  /// True if an entry or a program needs the place or its gradient; `batch`: rows of the forward.
-  /// The same on every tensor rank.
-  bool shows(const points::PlaceKey& place, std::int64_t batch) const {
+  /// True if a program acts at the place, or an entry needs its gradient; `batch`: rows of the
+  /// forward. The same on every tensor rank.
+  bool needs_graph(const points::PlaceKey& place, std::int64_t batch) const {
     return (interventions != nullptr && interventions->acts_at(place)) ||
-           pass.rows_wanted(place, batch) > 0 ||
            pass.rows_wanted(place, batch, /*gradient=*/true) > 0;
   }
   /// The position of each token, int64 [batch, tokens]; undefined: its index in the row.

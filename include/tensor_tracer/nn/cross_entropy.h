@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 
 #include "tensor_tracer/comm/process_group.h"
 
@@ -42,13 +43,17 @@ at::Tensor output_logits(const at::Tensor& x, const at::Tensor& weight,
 at::Tensor vocab_parallel_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
                                         const VocabularyShard& shard, const LossMask& mask = {});
 
+/// Reads the logits of a chunk, [tokens, local vocabulary]; `first`: the chunk's first token.
+using LogitsReader = std::function<void(std::int64_t first, const at::Tensor& logits)>;
+
 /// vocab_parallel_cross_entropy(output_logits(x, weight)), but only one chunk of the logits is in
 /// memory. Loss and gradients have the same bits. x [tokens, hidden]. The forward pass computes
 /// the gradients of x and of the weight, unless one of them does not require a gradient. It takes
 /// `start` as the gradient of the loss. If the backward pass begins with another gradient of the
-/// loss, it scales the results. REQUIRES: start is not 0.
+/// loss, it scales the results. `read`, if any, is called for each chunk. REQUIRES: start is not 0.
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& labels, const VocabularyShard& shard,
-                                double start, const LossMask& mask = {});
+                                double start, const LossMask& mask = {},
+                                const LogitsReader& read = {});
 
 }  // namespace tt::nn

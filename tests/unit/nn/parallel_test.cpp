@@ -233,6 +233,22 @@ TEST(CrossEntropy, ComputesOnlyTheGradientsThatAreNeeded) {
   EXPECT_FALSE(linear_cross_entropy(x, x, labels, shard, 1.0).requires_grad());
 }
 
+TEST(CrossEntropy, ShowsTheLogitsOfEveryChunk) {
+  const comm::ProcessGroup alone;
+  const at::Tensor x = fixed_noise("x", {12, 6}).set_requires_grad(true);
+  const at::Tensor weight = fixed_noise("weight", {13, 6}), expected = at::linear(x, weight);
+  for (const std::int64_t chunk_size : {1, 5, 40}) {
+    at::Tensor seen = at::empty_like(expected);
+    const auto read = [&](std::int64_t first, const at::Tensor& logits) {
+      EXPECT_EQ(logits.size(0), std::min(chunk_size, 12 - first));
+      seen.narrow(0, first, logits.size(0)).copy_(logits);
+    };
+    linear_cross_entropy(x, weight, at::arange(12, at::kLong), {alone, 0, chunk_size}, 1.0, {},
+                         read);
+    EXPECT_TRUE(at::allclose(seen, expected, 1e-12, 1e-14)) << chunk_size;
+  }
+}
+
 /// Counts the bytes of the largest tensor while it lives.
 class LargestTensor : public c10::Allocator {
  public:
