@@ -21,8 +21,10 @@ _K, _LOSS = 4, (2, ..., 2)
 def write_plan(example: Example) -> Path:
     """The plan of each run."""
     compressor = {"kind": "projection", "vectors": [VECTOR]}
+    last = {"prompts": QUESTIONS, "rows": 0, "mean_over": "last-prompt", "compressor": compressor}
     entries = [
-        {"point": "HiddenStates", "prompts": QUESTIONS, "rows": 0, "mean_over": "last-prompt", "compressor": compressor},
+        {"point": "HiddenStates"} | last,
+        {"point": "FinalNorm"} | last,
         {"point": "HiddenStates", "prompts": VALIDATION, "rows": 0, "compressor": compressor},
         {"point": "Logits", "prompts": VALIDATION, "rows": 0, "compressor": {"kind": "topk", "k": _K}},
     ]
@@ -36,21 +38,29 @@ def write_alarm(example: Example, found: Found, before: str) -> Path:
     since the checkpoint `before`. The hub's own baseline is the start of a phase, which would hide a slow rise."""
     check = found["check"]
     value = found[before]["projection"] + 0.25 * (check["archaic_mean"] - check["modern_mean"])
-    alarm = {"name": f"{VECTOR} rises", "point": "HiddenStates", "vector": VECTOR, "prompts": QUESTIONS,
-             "mean_over": "last-prompt", "layers": str(found["vector"]["layer"]), "test": "above", "value": value}  # fmt: skip
+    layer, last_row = found["vector"]["layer"], len(found["vector"]["auc_by_row"]) - 1
+    place = {"point": "FinalNorm"} if layer == last_row else {"point": "HiddenStates", "layers": str(layer)}
+    alarm = {"name": f"{VECTOR} rises", "vector": VECTOR, "prompts": QUESTIONS, "mean_over": "last-prompt",
+             "test": "above", "value": value} | place  # fmt: skip
     path = example.folder / "alarms.json"
     path.write_text(json.dumps([alarm], indent=1) + "\n", encoding="utf-8")
     return path
 
 
 def projections(recording: Recording) -> tuple[list[int], list[list[float]]]:
-    """Steps, and at each step the mean over the questions at every layer. Step 0 is before the training."""
-    found: dict[int, dict[int, float]] = defaultdict(dict)
+    """Steps, and at each step the mean over the questions at every layer. Step 0 is before the training. The vector's last
+    row is that of the final norm, so the last number is that of FinalNorm."""
+    found: dict[int, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for event in recording.events("projections"):
         for series in event["detail"]["series"]:
-            found[event["detail"]["step"]] |= dict(zip(series["layers"], series["values"], strict=True))
+            values = dict(zip(series["layers"], series["values"], strict=True))
+            found[event["detail"]["step"]][series["point"]] |= values
     steps = sorted(found)
-    return steps, [[found[step][layer] for layer in sorted(found[step])] for step in steps]
+    return steps, [_by_row(found[step]["HiddenStates"])[:-1] + _by_row(found[step]["FinalNorm"]) for step in steps]
+
+
+def _by_row(values: dict[int, float]) -> list[float]:
+    return [values[layer] for layer in sorted(values)]
 
 
 def common_length(texts: list[list[int]]) -> int:

@@ -153,8 +153,8 @@ test('the first session works word for word', kNightly, async ({ page }) => {
   await reader.press('Tensors');
   await page.getByTestId('point').selectOption({ label: 'RawAttentionScore' });
   await expect(page.getByTestId('head-maps')).toBeVisible(kPatience);
-  for (const scale of ['√', 'full', '99 %', '90 %']) await reader.press(scale);
   await picture(page, 'attention');
+  for (const scale of ['√', 'full', '99 %', '90 %']) await reader.press(scale);
 
   await reader.press('Interventions');
   await page.getByLabel('Ready-made programs').selectOption('scale');

@@ -216,6 +216,22 @@ TEST_F(RoomProjectionsTest, MetricsHaveTheNewestMeans) {
   EXPECT_THAT(text, HasSubstr("tensor_tracer_projection_change" + labels + "2.5\n"));
 }
 
+TEST_F(RoomProjectionsTest, AnAlarmComparesTheSlopeOfTheMeans) {
+  set_alarm({{"test", "rising"}, {"value", 0.9}, {"window", 3}});
+  for (const std::uint64_t step : {0U, 10U, 20U, 30U}) {
+    const auto mean = static_cast<float>(std::min(step, std::uint64_t{20}));
+    send(step, 1, 1, {0, mean - 1, 0, mean + 1});
+    send(step, 2, 1, {0, 3, 0, 3});
+    end_step(std::max(step, std::uint64_t{1}));
+  }
+  std::vector<std::string> changes;
+  for (const json& alarm : told("alarm"))
+    changes.push_back(alarm["change"].get<std::string>() + " " + alarm["step"].dump() + " " +
+                      alarm["layer"].dump());
+  EXPECT_EQ(changes, (std::vector<std::string>{"fired 20 1", "cleared 30 1"}))
+      << "the means rise by 1 per step, and by 0.5 from step 10 to 30";
+}
+
 TEST_F(RoomProjectionsTest, AnAlarmComparesTheDifferenceFromTheBaseline) {
   set_alarm({{"baseline", true}, {"test", "above"}, {"value", 5}});
   send(0, 1, 1, {0, 10, 0, 12});

@@ -185,7 +185,9 @@ test('what the presets say is what they ask for', () => {
     compressor: { kind: 'topk', k: 10 },
   });
   const persona = named(kGpt2, 'Persona vectors').entries;
-  expect(persona.map(({ prompts }) => prompts)).toEqual([undefined, 'probes', undefined, 'probes']);
+  expect(persona.map(({ point, prompts = 'data' }) => `${point} ${prompts}`).sort()).toEqual(
+    ['FinalNorm', 'HiddenStates', 'InputTokens'].flatMap((of) => [`${of} data`, `${of} probes`]),
+  );
   expect(presetsOf(kLlama).map(({ name }) => name)).not.toContain('Persona vectors');
   expect(presetsOf(kLlama).map(({ name }) => name)).not.toContain('Prompts');
   expect(presetsOf({ points: [], prompt_sets: [], vectors: [], model: kModel })).toEqual([]);

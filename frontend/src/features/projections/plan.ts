@@ -63,7 +63,7 @@ function presetsOf(run: PresetRun): readonly Preset[] {
   return [
     {
       name: 'Persona vectors',
-      text: "Hidden states on every vector: the run's data and its prompts",
+      text: "Hidden states and the final norm's output on every vector: the run's data and its prompts",
       entries: projectionsOf(run),
     },
   ];
@@ -72,7 +72,9 @@ function presetsOf(run: PresetRun): readonly Preset[] {
 function projectionsOf(run: PresetRun): readonly PlanEntry[] {
   if (run.vectors.length === 0) return [];
   const compressor = { kind: 'projection', vectors: run.vectors.slice(0, kMaxVectors) };
-  const data = pointsNamed(run, ['HiddenStates']).map(({ name: point }) => ({ point, compressor }));
+  // A vector's last row is that of the final norm's output.
+  const points = pointsNamed(run, ['HiddenStates', 'FinalNorm']);
+  const data = points.map(({ name: point }) => ({ point, compressor }));
   const sets = activePrompts(run).flatMap(({ name: prompts }) =>
     data.map((entry) => ({ ...entry, prompts, rows: 0 })),
   );
