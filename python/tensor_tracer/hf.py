@@ -21,6 +21,7 @@ class TracerCallback(TrainerCallback):
 
     def __init__(self, port: int | None = 8765, **options: Any) -> None:
         self.run: AttachedRun | None = None
+        self._logs_first = False  # the Trainer will log the step that has ended
         self._options = {"port": port, "trainer": "transformers.Trainer", **options}
 
     def on_train_begin(
@@ -34,6 +35,11 @@ class TracerCallback(TrainerCallback):
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self._attached.end_step()
+        self._logs_first = control.should_log
+        if not self._logs_first:
+            self._wait(control)
+
+    def _wait(self, control: TrainerControl) -> None:
         if not self._attached.may_continue():
             control.should_training_stop = True
 
@@ -44,6 +50,9 @@ class TracerCallback(TrainerCallback):
         numbers = {ours: logs[theirs] for theirs, ours in _NUMBERS.items() if logs and theirs in logs}
         if self.run is not None and numbers:
             self.run.log(**numbers)
+        if self._logs_first:
+            self._logs_first = False
+            self._wait(control)
 
     def on_evaluate(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl,

@@ -3,8 +3,10 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <algorithm>
 #include <functional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/attach/error.h"
@@ -216,6 +218,7 @@ void Run::connect(json facts, const trace::Plan& plan) {
   facts["vectors"] = vectors_ != nullptr ? json(vectors_->names()) : json::array();
   facts["plan"] = trace::to_json(plan, plan_context_);
   facts["interventions"] = hooks_->describe(settings_.first_step)["programs"];
+  facts["baseline_step"] = settings_.first_step;
   hub_->connect(
       std::move(facts), [this](const auto& request) { return check(request); },
       settings_.shape.pipeline);
@@ -268,7 +271,25 @@ base::Result<json> Run::check(const protocol::TrainerRequest& request) const {
       request);
 }
 
-bool Run::before_step(std::int64_t step) { return control_->before_step(step); }
+bool Run::before_step(std::int64_t step) {
+  const bool goes_on = control_->before_step(step);
+  if (goes_on && !std::exchange(has_baseline_, true)) run_baseline(step - 1);
+  return goes_on;
+}
+
+// The projections of the prompts that later ones are compared with. Before its first step the model
+// is not known.
+void Run::run_baseline(std::int64_t step) {
+  if (std::ranges::none_of(tracer_->plan().entries, &trace::PlanEntry::takes_means)) return;
+  run_prompts(step);
+  tracer_->deliver();
+}
+
+// take_prompt_news() tells of an error.
+void Run::run_prompts(std::int64_t step) {
+  static_cast<void>(prompts_->run_sets(
+      prompts_->sets(), step, plan_context_.micro_batch_size, *tracer_, hooks_.get()));
+}
 
 std::unique_ptr<Forward> Run::begin(const trace::ForwardScope& scope, const at::Tensor& tokens,
                                     bool has_text) {
@@ -277,11 +298,7 @@ std::unique_ptr<Forward> Run::begin(const trace::ForwardScope& scope, const at::
 }
 
 void Run::end_step(std::int64_t step) {
-  if (step % prompts_->interval() == 0) {
-    static_cast<void>(  // take_prompt_news() tells of an error
-        prompts_->run_sets(prompts_->sets(), step, plan_context_.micro_batch_size, *tracer_,
-                           hooks_.get()));
-  }
+  if (step % prompts_->interval() == 0) run_prompts(step);
   tracer_->deliver();
   const auto report = hooks_->report(step);
   const auto saved = hooks_->take_saved();

@@ -78,6 +78,8 @@ class Run {
   void share_token_texts(const nlohmann::json& tokenizer);
   void connect(nlohmann::json facts, const trace::Plan& plan);
   std::string connect_leader();
+  void run_baseline(std::int64_t step);
+  void run_prompts(std::int64_t step);
   trace::Plan first_plan(const nlohmann::json& plan) const;
   base::Result<trace::Plan> read_plan(const nlohmann::json& plan) const;
   base::Result<nlohmann::json> check(const protocol::TrainerRequest& request) const;
@@ -93,6 +95,7 @@ class Run {
   std::unique_ptr<control::HubSession> hub_;  // null: no hub, or not global rank 0
   std::unique_ptr<link::HubClient> leader_;   // of a later pipeline stage; null: not its leader
   std::uint64_t run_id_ = 0;                  // 0: no hub
+  bool has_baseline_ = false;                 // it was time for it
   std::unique_ptr<checkpoint::VectorDirectory> vectors_;
   std::unique_ptr<checkpoint::TensorDirectory> files_;
   std::shared_ptr<const Places> places_;

@@ -303,13 +303,12 @@ void Trainer::run_prompts(std::int64_t number) {
 // The projections of the prompts before the first step, which later ones are compared with.
 void Trainer::run_baseline() {
   const std::vector<trace::PlanEntry>& entries = tracer_.plan().entries;
-  const auto compares = [](const trace::PlanEntry& entry) {
-    return entry.enabled && entry.mean_over != trace::MeanOver::kNothing;
-  };
-  if (std::ranges::none_of(entries, compares)) return;
+  if (std::ranges::none_of(entries, &trace::PlanEntry::takes_means)) return;
   runner_.run_prompts(parts_.prompts, parts_.steps_done, tracer_);
-  const bool takes_responses = std::ranges::any_of(
-      entries, [&](const trace::PlanEntry& entry) { return compares(entry) && entry.responses; });
+  const bool takes_responses =
+      std::ranges::any_of(entries, [](const trace::PlanEntry& entry) {
+        return entry.takes_means() && entry.responses;
+      });
   if (takes_responses) responses_->run(parts_.prompts, parts_.steps_done, tracer_);
 }
 

@@ -211,6 +211,17 @@ def with_prompts(training: Training, act: Callable[[Any, Any], Any]) -> dict[str
     return {"losses": training.losses, "weights": weights, "result": result, "is_state_kept": is_kept}
 
 
+def monitored(attach: dict[str, Any], kind: str, wrap: str, steps: int) -> dict[int, dict[str, Tensor]]:
+    """The weights after each step."""
+    training = prepared(attach | {"tokenizer": Letters()}, kind, wrap, 0.0)
+    weights = {}
+    for step in range(1, steps + 1):
+        training.step(step)
+        weights[step] = weights_of(training)
+    training.run.detach()
+    return weights
+
+
 class Stages:
     """A training with two pipeline stages."""
 

@@ -183,7 +183,19 @@ def transposed_rows(folder: Path) -> nn.Module:
     return Model(lambda: Transposed(0))
 
 
-MODELS = (phi3, llama, gpt2, by_torch, by_dtensor, by_hand, transposed_columns, transposed_rows)
+def by_override(folder: Path) -> nn.Module:
+    """The options of attach() say the layout."""
+    return transposed_columns(folder)
+
+
+MODELS = (phi3, llama, gpt2, by_torch, by_dtensor, by_hand, transposed_columns, transposed_rows, by_override)
+
+
+def options_of(make: Callable[[Path], nn.Module]) -> dict[str, Any]:
+    if make is by_override:
+        placements = {"layers.*.gate_up.output": tt.Shard(-1)}
+        return {"placements": placements, "names": {"layers[n].gate_up.output": "GateUp"}}
+    return {"tensor_parallel_group": dist.group.WORLD} if make is by_hand else {}
 
 
 def main() -> None:
@@ -192,8 +204,8 @@ def main() -> None:
     for make in MODELS:
         folder = Path(sys.argv[1]) / make.__name__
         model = make(folder)
-        group = {"tensor_parallel_group": dist.group.WORLD} if make is by_hand else {}
-        run = tt.attach(model, None, plan=EVERYTHING, record=folder / "record", run_dir=folder / "run", **group)
+        folders = {"record": folder / "record", "run_dir": folder / "run"}
+        run = tt.attach(model, None, plan=EVERYTHING, **folders, **options_of(make))
         for _ in range(2):
             with run.step():
                 logits = model(torch.arange(ROWS * TOKENS).reshape(ROWS, TOKENS))

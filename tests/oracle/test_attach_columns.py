@@ -23,6 +23,7 @@ from tensor_tracer.attaching.table import Batch, make_sites, name_sites
 from torch import nn
 
 QUERIES_KEYS_VALUES = HIDDEN + 2 * HIDDEN // 2  # four heads, two query groups
+OVERRIDE = "placements['layers.*.gate_up.output']"
 WEIGHT, SAME = "its weight is Shard(0)", "equal on all ranks when it was learned"
 # By model and module: the number of columns, their layout, its source.
 ORDERED = {
@@ -39,6 +40,7 @@ ORDERED = {
     "gpt2": {"attn.c_attn": (3 * HIDDEN, "replicate", "one tensor-parallel rank")},
     "by_torch": {"gate_up": (2 * INNER, "shard(-1)", WEIGHT), "head": (VOCABULARY, "shard(-1)", WEIGHT)},
     "by_dtensor": {"head": (VOCABULARY, "shard(2)", "DTensor")},
+    "by_override": {"gate_up": (2 * INNER, "shard(-1)", OVERRIDE)},
     "transposed_rows": {"gate_up": (2 * INNER, "replicate", SAME)},
 }  # fmt: skip
 UNKNOWN = ("by_hand", "transposed_columns")  # their module gate_up
@@ -105,6 +107,12 @@ def test_an_unknown_layout_is_rank_local(model: str, folder: Path) -> None:
         of_rank_0 = np.concatenate([np.arange(INNER // 2), INNER + np.arange(INNER // 2)])
     assert np.array_equal(run.values(place), np.broadcast_to(of_rank_0, (2, 6, INNER)))
     assert run.points[0] == run.points[1]
+
+
+def test_a_place_has_the_name_that_the_user_gave(folder: Path) -> None:
+    run = Run(folder / "by_override")
+    places = [run.place("gate_up", layer) for layer in range(1, LAYERS + 1)]
+    assert [place["name"] for place in places] == ["GateUp"] * LAYERS
 
 
 def test_programs_cannot_name_what_is_rank_local(folder: Path) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from program import REPOSITORY
+from stopping import pause_step_and_stop
+from tensor_tracer import open_recording
 from test_attach import attach_environment
 
 NIGHTLY = pytest.mark.nightly(suite="attach")
@@ -37,6 +39,17 @@ def losses_of(script: str, ranks: int, steps: int, folder: Path) -> list[float]:
 def test_the_loss_falls(script: str, ranks: int, steps: int, printed: int, tmp_path: Path) -> None:
     losses = losses_of(script, ranks, steps, tmp_path)
     assert len(losses) == printed and losses[0] > 3 and losses[-1] < losses[0] - 0.3
+
+
+@NIGHTLY
+@pytest.mark.cpu_only
+def test_a_viewer_pauses_and_stops_a_trainer(tmp_path: Path) -> None:
+    """In a pause, the page has the loss of the last step."""
+    options = ["--steps", "100000", "--port", "0", "--run-dir", str(tmp_path / "run")]
+    stopped = pause_step_and_stop([sys.executable, str(EXAMPLES / "train_trainer.py"), *options], tmp_path / "run")
+    with open_recording(tmp_path / "run/run.ttrec") as recording:
+        steps, _ = recording.scalars("loss")
+    assert steps[-1] == stopped
 
 
 def without_tracer(script: str) -> tuple[str, int]:

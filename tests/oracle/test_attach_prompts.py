@@ -13,6 +13,7 @@ import torch
 from attached_training import VOCABULARY, Witness, make_model
 from forked_ranks import Ranks, run_ranks
 from small_llama import HEAD_SIZE, rotated
+from tensor_tracer import open_recording
 from tensor_tracer.attaching.prompts import PromptModel, PromptOptions
 from test_attach_safety import environment, options, records
 from torch import Tensor, nn
@@ -192,6 +193,36 @@ def test_prompts_equal_a_forward_of_the_same_weights_and_change_no_bit_of_the_lo
     steps = len(first["losses"])
     alone = run_ranks(scenarios.alone, ranks, place, kind, wrap, dropout, steps, env=environment(place))
     assert [one["losses"] for one in watched] == alone
+
+
+@pytest.mark.parametrize(("kind", "wrap", "ranks"), [
+    pytest.param("gpt2", "ddp", 2, marks=SMOKE, id="gpt2-ddp"), pytest.param("llama", "tp", 2, id="llama-tp"),
+])  # fmt: skip
+def test_means_have_the_model_after_the_first_step_as_their_baseline(
+    kind: str, wrap: str, ranks: int, tmp_path: Path
+) -> None:
+    vector = torch.randn(9, 32, generator=torch.Generator().manual_seed(5))
+    layers = len(make_model(kind, "none", "cpu").get_submodule(LAYERS[kind]))  # type: ignore[arg-type]
+    (tmp_path / "vectors").mkdir()
+    torch.save(vector[: layers + 1].clone(), tmp_path / "vectors/evil.pt")
+    entry = {"point": "HiddenStates", "prompts": "prompts", "rows": 0, "mean_over": "last-prompt",
+             "compressor": {"kind": "projection", "vectors": ["evil"]}}  # fmt: skip
+    attach = options(tmp_path, plan={"entries": [entry]}, prompts=TEXTS, prompt_interval=3, vectors=tmp_path / "vectors")
+    weights = run_ranks(scenarios.monitored, ranks, tmp_path / "run", attach, kind, wrap, 6, env=environment(tmp_path))[0]
+    with open_recording(next((tmp_path / "record").glob("*.ttrec"))) as recording:
+        told = {event["detail"]["step"]: event["detail"]["series"] for event in recording.events("projections")}
+    expected = {}
+    for step in (1, 3, 6):
+        states = [computed(kind, wrap, weights[step], [text], doubled=False) for text in TEXTS]
+        projected = [[float(of["HiddenStates", n][0, -1] @ vector[n] / vector[n].norm()) for of in states]
+                     for n in range(1, layers + 1)]  # fmt: skip
+        expected[step] = [sum(one) / len(TEXTS) for one in projected]
+    assert told.keys() == expected.keys()
+    for step, values in expected.items():
+        (series,) = told[step]
+        assert series["layers"] == list(range(1, layers + 1))
+        assert series["values"] == pytest.approx(values, rel=1e-4, abs=1e-5)
+        assert series["baseline"] == pytest.approx(expected[1], rel=1e-4, abs=1e-5)
 
 
 def test_with_sequence_parallelism_prompts_are_filled_up_and_no_program_acts_on_them(tmp_path: Path) -> None:

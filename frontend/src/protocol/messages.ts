@@ -368,7 +368,7 @@ const projectionSeriesSchema = object({
   /** The standard deviation of the baseline over the prompts; not in older recordings. */
   deviation: optional(array(nullable(number))),
 });
-/** Means over all prompts at the end of a step; the page reads only those before the run's first step. */
+/** Means over all prompts at the end of a step; the page reads only their baselines. */
 export type ProjectionSeries = Infer<typeof projectionSeriesSchema>;
 export const projectionsSchema = object({ series: array(projectionSeriesSchema) });
 export const logSchema = object({ level: string, message: string });

@@ -1,7 +1,7 @@
 import { finite } from '../core/store/series_store';
 import type { CompressorFacts, PlanEntry, ProjectionSeries } from '../protocol/messages';
 
-/** The mean over the prompts before the run's first step. */
+/** The mean over the prompts at the run's start. */
 export interface Baseline {
   readonly mean: number;
   /** The standard deviation over the prompts; null if it is not known, as of one prompt. */

@@ -3,7 +3,7 @@ import { stateOf } from '../core/registry/state_of';
 import type { Notification, PlanEntry, RunFacts } from '../protocol/messages';
 import { type Baseline, BaselineStore } from './baseline_store';
 
-/** The means of projections before the run's first step, as the hub's events `projections` state them. */
+/** The means of projections at the run's start, as the hub's events `projections` state them. */
 export class Baselines implements Follower {
   private readonly store = new BaselineStore();
   private version = $state(0);

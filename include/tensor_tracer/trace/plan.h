@@ -90,6 +90,8 @@ struct PlanEntry {
   protocol::Dtype dtype = protocol::Dtype::kF32;
 
   bool takes(const ForwardScope& scope) const;
+  /// True for an entry whose values the hub compares with a baseline.
+  bool takes_means() const { return enabled && mean_over != MeanOver::kNothing; }
 };
 
 /// The list of entries that are captured. All ranks and all records use the plan's number.

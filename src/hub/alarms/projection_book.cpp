@@ -118,7 +118,8 @@ base::Status ProjectionBook::save() {
 void ProjectionBook::follow(const json& facts) {
   const json& plan = member(facts, "plan");
   plan_ = static_cast<std::uint32_t>(natural(plan, "number").value_or(0));
-  first_step_ = natural(member(facts, "parent"), "step").value_or(0);
+  const std::uint64_t parent_step = natural(member(facts, "parent"), "step").value_or(0);
+  first_step_ = natural(facts, "baseline_step").value_or(parent_step);
   entries_.clear();
   std::uint32_t index = 0;
   for (const json& entry : member(plan, "entries")) {

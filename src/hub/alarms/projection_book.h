@@ -33,7 +33,7 @@ struct ProjectionMean {
   std::uint16_t layer = 0;  // 0: the point has no layers
   std::uint64_t step = 0;
   double value = 0;
-  /// Over the same prompts before the run's first step; absent: the run did not take it.
+  /// Over the same prompts at the run's start; absent: the run did not take it.
   std::optional<Baseline> baseline = {};
 };
 

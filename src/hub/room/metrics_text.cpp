@@ -278,7 +278,7 @@ void add_projections(Page& page, const Survey& survey) {
       "projection", "Mean of a projection over the prompts of a set.",
       [](const ProjectionMean& mean) { return Number(mean.value); });
   add(
-      "projection_baseline", "The same before the run's first step.",
+      "projection_baseline", "The same at the run's start.",
       [](const ProjectionMean& mean) { return mean.baseline ? mean.baseline->mean : Number(); });
   add("projection_change", "Difference of both.", [](const ProjectionMean& mean) {
     return mean.baseline ? mean.value - mean.baseline->mean : Number();

@@ -202,6 +202,20 @@ TEST_F(RoomProjectionsTest, ARunThatResumesHasItsBaselineAtTheCheckpoint) {
   EXPECT_EQ(events[1]["series"][0]["change"], json({2.0}));
 }
 
+TEST_F(RoomProjectionsTest, ARunMayNameTheStepOfItsBaseline) {
+  facts_["id"] = "2";
+  facts_["baseline_step"] = 1U;
+  room_.leave(*trainer_);
+  trainer_ = greeted(Role::kWorker);
+  viewer_->texts();
+  send(1, 1, 2, {1, 3});
+  send(2, 1, 2, {4, 4});
+  end_step(2);
+  const auto events = told("projections");
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[1]["series"][0]["change"], json({2.0}));
+}
+
 TEST_F(RoomProjectionsTest, MetricsHaveTheNewestMeans) {
   send(0, 7, 2, {1, 3});
   send(50, 7, 2, {4, 5});
