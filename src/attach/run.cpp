@@ -287,8 +287,8 @@ void Run::run_baseline(std::int64_t step) {
 
 // take_prompt_news() tells of an error.
 void Run::run_prompts(std::int64_t step) {
-  static_cast<void>(prompts_->run_sets(
-      prompts_->sets(), step, plan_context_.micro_batch_size, *tracer_, hooks_.get()));
+  static_cast<void>(prompts_->run_sets(prompts_->sets(), step, plan_context_.micro_batch_size,
+                                       *tracer_, hooks_.get()));
 }
 
 std::unique_ptr<Forward> Run::begin(const trace::ForwardScope& scope, const at::Tensor& tokens,

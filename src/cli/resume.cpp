@@ -22,9 +22,30 @@ using config::TrainConfig;
 using nlohmann::json;
 using SharedStore = std::shared_ptr<const checkpoint::TensorStore>;
 
+bool is_parameter(const json& one) {
+  return protocol::member(one, "name").is_string() && !protocol::member(one, "value").is_null();
+}
+
+// As ResumePoint::programs() reads it.
+bool is_program(const json& one) {
+  const auto is_step = [&](const char* name) {
+    const json& step = protocol::member(one, name);
+    return step.is_null() || step.is_number_integer();
+  };
+  const json& keep = protocol::member(one, "keep");
+  const json& parameters = protocol::member(one, "parameters");
+  return protocol::member(one, "name").is_string() && (keep.is_null() || keep.is_boolean()) &&
+         (parameters.is_null() ||
+          (parameters.is_array() && std::ranges::all_of(parameters, is_parameter))) &&
+         is_step("since") && is_step("until");
+}
+
 base::Result<ResumePoint> read_point(const std::string& path) {
   auto manifest = checkpoint::read_manifest(path);
   if (!manifest) return manifest.error();
+  const json& programs = protocol::member(manifest.value().facts, "programs");
+  if (!programs.is_null() && !(programs.is_array() && std::ranges::all_of(programs, is_program)))
+    return checkpoint::damaged_checkpoint(path + "/manifest.json", "its programs are wrong");
   if (auto status = checkpoint::verify_files(path, manifest.value()); !status)
     return status.error();
   return ResumePoint{path, std::move(manifest).value()};
@@ -190,9 +211,7 @@ ResumedPlan ResumePoint::plan() const {
 
 ResumedPrograms ResumePoint::programs() const {
   std::vector<ProgramFile> programs;
-  const json saved = protocol::member(manifest.facts, "programs");
-  for (const json& one : saved.is_array() ? saved : json::array()) {
-    if (!one.is_object()) continue;
+  for (const json& one : protocol::member(manifest.facts, "programs")) {
     ProgramFile program{.name = protocol::text_of(one, "name"),
                         .program = protocol::member(one, "text"),
                         .keep = one.value("keep", true)};

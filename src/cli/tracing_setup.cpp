@@ -135,6 +135,8 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
   if (!plan_path.empty()) setup.plan_file = trace::to_json(*setup.plan, setup.context);
   if (resumed != nullptr && (plan_path.empty() || setup.plan_file == resumed->file))
     take_resumed_plan(resumed->in_force, setup);
+  else if (resumed != nullptr)
+    setup.notice = "changed since the checkpoint: the plan of --tensor-tracer-plan";
   if (plan_path.empty() && setup.notice.empty())
     setup.notice = say_left_out(*setup.plan, setup.context);
   return setup;

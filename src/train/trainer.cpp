@@ -305,10 +305,9 @@ void Trainer::run_baseline() {
   const std::vector<trace::PlanEntry>& entries = tracer_.plan().entries;
   if (std::ranges::none_of(entries, &trace::PlanEntry::takes_means)) return;
   runner_.run_prompts(parts_.prompts, parts_.steps_done, tracer_);
-  const bool takes_responses =
-      std::ranges::any_of(entries, [](const trace::PlanEntry& entry) {
-        return entry.takes_means() && entry.responses;
-      });
+  const bool takes_responses = std::ranges::any_of(entries, [](const trace::PlanEntry& entry) {
+    return entry.takes_means() && entry.responses;
+  });
   if (takes_responses) responses_->run(parts_.prompts, parts_.steps_done, tracer_);
 }
 

@@ -10,6 +10,7 @@ import random
 import re
 import resource
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from checkpoint_runs import (
     steps_of,
     weights_of,
 )
+from decoder import crc32c
 from program import write_text
 from tensor_tracer import open_recording
 from viewer import RequestError, live_run
@@ -210,6 +212,26 @@ def test_only_damaged_checkpoints(kind: str, mesh: Mesh, trainings: Trainings, t
     assert not done.steps()
 
 
+PROGRAMS = [{"name": "a", "keep": 1}], [{"name": "a", "parameters": [{"value": 1}]}], [{"since": "now"}], {"name": "a"}
+
+
+def test_a_manifest_with_wrong_programs_is_damaged(trainings: Trainings, tmp_path: Path) -> None:
+    """Its checksum is right. The checkpoint before is good."""
+    for number, programs in enumerate(PROGRAMS):
+        saved = tmp_path / str(number)
+        for step in (HALF, STEPS):
+            shutil.copytree(trainings.folder("one rank") / checkpoint(step), saved / checkpoint(step))
+        manifest = saved / checkpoint(STEPS) / "manifest.json"
+        form = json.loads(manifest.read_text())
+        form["facts"]["programs"] = programs
+        manifest.write_text(json.dumps(form))
+        manifest.with_suffix(".crc32c").write_text(f"{crc32c(manifest.read_bytes()):08x}\n")
+        alone = run(trainings.flags, tmp_path / f"alone{number}", load=saved / checkpoint(STEPS))
+        assert alone.code == 2 and f"{manifest}" in alone.errors and "its programs are wrong" in alone.errors
+    done = run(trainings.flags, tmp_path / "run", load=saved).good()
+    assert done.resumed_after() == HALF and "a damaged checkpoint is passed over" in done.errors
+
+
 REFUSED: dict[str, tuple[Any, list[str]]] = {
     "hidden_size": (64, ["--hidden-size: is 64, and the checkpoint has 32"]),
     "num_layers": (3, ["--num-layers: is 3, and the checkpoint has 2"]),
@@ -328,6 +350,10 @@ def test_name_and_plan_are_restored(trainings: Trainings, tmp_path: Path) -> Non
     (tmp_path / "plan.json").write_text(json.dumps({"entries": [entry]}))
     run(trainings.flags, tmp_path / "first", tensor_tracer_plan=tmp_path / "plan.json", run_name="first",
         save=tmp_path / "saved").good()  # fmt: skip
+    (tmp_path / "other.json").write_text(json.dumps({"entries": [entry | {"layers": "1"}]}))
+    other = run(trainings.flags, tmp_path / "other", load=tmp_path / "saved", train_iters=STEPS + 1,
+                tensor_tracer_plan=tmp_path / "other.json").good()  # fmt: skip
+    assert "note   changed since the checkpoint: the plan of --tensor-tracer-plan" in other.errors
     former = open_recording(tmp_path / "first" / "run" / "run.ttrec")
     more = trainings.flags | DROPOUT | {"train_iters": STEPS + 2, "load": str(tmp_path / "saved")}
     with live_run(more, tmp_path / "second") as second:

@@ -69,8 +69,11 @@ def test_texts_are_those_of_the_library(made: tuple[Path, Tokenizer]) -> None:
 
 def test_a_stream_gives_the_text_as_soon_as_the_library(made: tuple[Path, Tokenizer]) -> None:
     file, theirs = made
-    lists = [theirs.encode(text).ids for text in texts(20)]
-    for ids, ours in zip(lists, Probe(file).ask([{"stream": ids} for ids in lists]), strict=True):
+    compare_streams(Probe(file), theirs, [theirs.encode(text).ids for text in texts(20)])
+
+
+def compare_streams(probe: Probe, theirs: Tokenizer, lists: list[list[int]]) -> None:
+    for ids, ours in zip(lists, probe.ask([{"stream": ids} for ids in lists]), strict=True):
         stream = DecodeStream(skip_special_tokens=False)
         assert ours[:-1] == [stream.step(theirs, one) or "" for one in ids]
         assert "".join(ours) == theirs.decode(ids, skip_special_tokens=False)
@@ -173,3 +176,4 @@ def test_real_tokenizers_agree_on_every_text(name: str) -> None:
     assert different == []
     again = Probe(file).ask([{"decode": ids} for ids in expected[::10]])
     assert again == theirs.decode_batch(expected[::10], skip_special_tokens=False)
+    compare_streams(Probe(file), theirs, expected[::100])
