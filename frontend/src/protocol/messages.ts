@@ -99,6 +99,8 @@ export const pointSchema = object({
    */
   compressor: optional(string),
   numbers: optional(string),
+  /** How the tensor ranks share the value: "replicate", "shard(2)", or "rank-local" if it is not known. */
+  placement: optional(object({ tensor: optional(string) })),
   /** Absent if the point has no gradient. */
   gradient_placement: optional(unknown),
   /** The formula of a derived value; absent if the model itself computes the value. */
