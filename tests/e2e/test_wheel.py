@@ -62,8 +62,9 @@ import tensor_tracer, torch
 try:
     tensor_tracer.attach(torch.nn.Linear(2, 2), port=0, run_dir="run")
 except tensor_tracer.TensorTracerError as error:
-    print(error.code, error.message)
+    print(error.code, error.message, error.remedy)
 """
+COMMAND = "pip install --no-build-isolation ./python/torch"
 
 
 def run(*command: object, cwd: Path, **variables: str) -> str:
@@ -171,13 +172,13 @@ def test_a_wheel_of_another_torch_is_refused(bare: Bare, tmp_path: Path) -> None
     text = (copy / "__init__.py").read_text()
     (copy / "__init__.py").write_text(text.replace(version.partition("+")[0], "2.1.0"))
     told = bare.python(REFUSED, cwd=tmp_path, PYTHONPATH=str(tmp_path))
-    assert told.startswith("wrong_torch ") and "torch 2.1.0" in told and f"torch {version}" in told
+    assert told.startswith("wrong_torch ") and "torch 2.1.0" in told and f"torch {version}" in told and COMMAND in told
 
 
 def test_without_the_wheel_attach_says_so(tmp_path: Path) -> None:
     hidden = "import sys; sys.modules['tensor_tracer_torch'] = None\n"
     told = run(sys.executable, "-c", hidden + REFUSED, cwd=tmp_path, PYTHONPATH=str(REPOSITORY / "python"))
-    assert told.startswith("no_extension ") and "tensor-tracer-torch" in told
+    assert told.startswith("no_extension ") and "tensor-tracer-torch" in told and COMMAND in told
 
 
 def test_without_the_page_there_is_no_wheel(tmp_path: Path) -> None:
