@@ -43,7 +43,7 @@ from checkpoint_runs import (
     weights_of,
 )
 from decoder import crc32c
-from program import write_text
+from program import step_log, write_text
 from tensor_tracer import open_recording
 from viewer import RequestError, live_run
 
@@ -243,9 +243,10 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
     "train_iters": (STEPS, [f"--train-iters: {STEPS} leaves no step after step {STEPS}"]),
     "save_interval": (2, ["--save-interval", "--save FOLDER"]),
     "keep_last": (2, ["--keep-last", "--save FOLDER"]),
+    "keep_best": (2, ["--keep-best", "--save FOLDER"]),
 }
 
-REFUSED_AT_NIGHT = ("num_layers", "params_dtype", "hidden_dropout", "keep_last")
+REFUSED_AT_NIGHT = ("num_layers", "params_dtype", "hidden_dropout", "keep_last", "keep_best")
 
 
 def refused(parts: list[str], trainings: Trainings, folder: Path, mesh: Mesh = (1, 1), **changes: Any) -> None:
@@ -518,6 +519,16 @@ def test_old_checkpoints_go(mesh: Mesh, trainings: Trainings, tmp_path: Path) ->
     third: dict[str, Any] = {"save": folder, "save_interval": 1, "keep_last": 2, "train_iters": 11}
     run(trainings.flags, tmp_path / "third", mesh, **third, load=folder / checkpoint(9)).good()
     assert checkpoints(folder) == [checkpoint(10), checkpoint(11)] and hidden(folder) == []
+
+
+def test_the_newest_and_the_best_checkpoints_stay(trainings: Trainings, tmp_path: Path) -> None:
+    """With too large a learning rate, the newest are not the best."""
+    saves: dict[str, Any] = {"save": tmp_path / "saved", "save_interval": 2, "keep_last": 1, "keep_best": 2}
+    done = run(trainings.flags, tmp_path / "run", **saves, eval_interval=2, eval_iters=1, lr=1.0).good()
+    losses = {step["step"]: step["valid_loss"] for step in step_log(done.output) if "valid_loss" in step}
+    best = sorted(losses, key=losses.__getitem__)[:2]
+    assert list(losses) == list(range(2, STEPS + 1, 2))
+    assert checkpoints(tmp_path / "saved") == [checkpoint(step) for step in sorted({*best, STEPS})]
 
 
 @pytest.mark.parametrize("is_freed", [False, pytest.param(True, marks=NIGHTLY)], ids=["stays full", "is freed"])
