@@ -131,9 +131,17 @@ bool pause_for(int seconds) {
   return ::sigtimedwait(&signals, nullptr, &limit) > 0;
 }
 
+bool has_torchrun(const Words& words) {
+  return std::any_of(
+      words.begin(), std::ranges::find(words, "train"),
+      [](const std::string& word) {
+        return word.ends_with("torchrun") || word == "torch.distributed.run";
+      });
+}
+
 int supervise(const Words& words, const std::string& folder, std::int64_t max_restarts) {
   // torchrun passes on SIGTERM only, on which its ranks save.
-  const int request = words.front().ends_with("torchrun") ? SIGTERM : SIGUSR1;
+  const int request = has_torchrun(words) ? SIGTERM : SIGUSR1;
   int pause = kFirstPause;
   for (std::int64_t restart = 0;; ++restart) {
     const std::string newest = newest_checkpoint(folder);

@@ -8,6 +8,7 @@ import random
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,6 +109,20 @@ def test_a_signal_saves_and_ends_the_run(told: signal.Signals, flags, tmp_path: 
         process.send_signal(told)
         assert process.wait(ENDS) == SAVED, texts(tmp_path)[1]
     assert (save / checkpoint(last_step(tmp_path))).is_dir()
+    assert "restart" not in texts(tmp_path)[1]
+
+
+def test_torchrun_gets_the_signal_that_it_passes_on(flags, tmp_path: Path) -> None:
+    save = tmp_path / "saved"
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python", "--nproc-per-node=2"]
+    words = training(flags, (2, 1), 100_000, save, 0)
+    with supervised(tmp_path, [*launcher, *words[words.index(str(binary())) :]]) as process:
+        end = time.monotonic() + ENDS
+        while last_step(tmp_path) < 3 and time.monotonic() < end:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        process.wait(ENDS)
+    assert (save / checkpoint(last_step(tmp_path))).is_dir(), texts(tmp_path)[1]
     assert "restart" not in texts(tmp_path)[1]
 
 
