@@ -273,6 +273,14 @@ def test_errors_are_those_of_every_rank(
 
 
 @pytest.mark.smoke
+def test_steps_count_from_the_one_that_the_trainer_names(tmp_path: Path) -> None:
+    attach = options(tmp_path, first_step=41)
+    run_ranks(scenarios.train, 1, tmp_path / "run", attach, "plain", "none", 3, env=environment(tmp_path))
+    with open_recording(next((tmp_path / "record").glob("*.ttrec"))) as recording:
+        assert list(recording.scalars("loss")[0]) == [41, 42, 43]
+    assert {record.step for record in records(tmp_path)} == {42, 43}
+
+
 def test_what_rank_0_gives_counts(tmp_path: Path) -> None:
     """Another plan, port, recording or folder of vectors of rank 1 changes nothing, and nobody waits."""
     others = {"plan": "/nowhere.json", "port": 1, "vectors": "/nowhere", "record": None}
