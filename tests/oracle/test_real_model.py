@@ -50,7 +50,7 @@ STARTS = (
     "A triangle has", "Dear Sir or Madam,", "SELECT name FROM", "Once upon a time", "The opposite of hot is",
     "E = m", "class Stack:", "Roses are red,", "The largest planet", "Question: What is 12 times 12?",
 )  # fmt: skip
-CLOSE = 1e-3
+CLOSE, VOCABULARY = 1e-3, 49_152
 
 
 def flags_for(folder: Path, data: Path, **changes: Any) -> dict[str, Any]:
@@ -111,6 +111,17 @@ def test_generation_follows_transformers(folder: Path, ranks: int, tmp_path: Pat
     same = assert_follows(lambda some: generate(folder, some, tmp_path, **flags).ids(), model, prompts, wanted)
     print(f"{compared} of our tokens and {same} of theirs agree")
     assert compared > 470 and same > 470
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_all_logits_are_those_of_transformers(folder: Path, ranks: int, tmp_path: Path) -> None:
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    found = generate(folder, STARTS[:4], tmp_path, ranks=ranks, max_new_tokens=3, batch_size=4, ignore_eos=True,
+                     top_logits=VOCABULARY, timeout=600)  # fmt: skip
+    for start, response in zip(STARTS, found.responses, strict=False):
+        assert [len(ids) for ids in response["top_ids"]] == [VOCABULARY] * 3
+        logits = logits_of(model, tokenizer(start).input_ids, response["token_ids"])
+        assert_best_tokens(response, logits, CLOSE)
 
 
 @pytest.mark.parametrize(("ranks", "first"), [(1, False), (3, True)])
