@@ -71,13 +71,14 @@ def selected(export: Export, positions: str) -> Tensor:
     return {"all": response | True, "published": response | True, "response": response, "prompt": ~response}[positions]
 
 
-def assert_equals(run: Any, kind: str, positions: str, vector: Tensor) -> None:
+def assert_equals(run: Any, kind: str, positions: str, vectors: Path, layers: tuple[int, ...] = (LAYER,)) -> None:
+    rows = torch.load(vectors / "evil.pt", weights_only=True).double()
     export = run.export(1)
     where = selected(export, positions)[..., None]
 
     def edit(point: str, layer: int, value: Tensor) -> Tensor:
-        acts = (point, layer) == ("HiddenStates", LAYER)
-        return torch.where(where, KINDS[kind][1](value, vector), value) if acts else value
+        acts = point == "HiddenStates" and layer in layers
+        return torch.where(where, KINDS[kind][1](value, rows[layer]), value) if acts else value
 
     leaves = {name: weight.clone().requires_grad_() for name, weight in export.weights.items()}
     model = ReferenceGpt(export.config, leaves, edit=edit, starts=export.starts)
@@ -106,12 +107,20 @@ def test_a_flag_equals_pytorch(
     tensor, data = mesh
     given = {kind: KINDS[kind][0], "positions": positions, "tensor_model_parallel_size": tensor}
     run = train(tiny | given, tmp_path, tensor * data, export_at="1")
-    vector = torch.load(vectors / "evil.pt", weights_only=True)[LAYER].double()
-    assert_equals(run, kind, positions, vector)
+    assert_equals(run, kind, positions, vectors)
     told = applied(tmp_path)
     assert told["name"] == f"{kind}-evil-{LAYER}" and told["failed"] == 0
     if kind != "cap":
         assert told["positions"] == int(selected(run.export(1), positions).sum())
+
+
+@pytest.mark.parametrize("layers", ["1-2", "1,2", pytest.param("2", marks=NIGHTLY)])
+@pytest.mark.parametrize("kind", ["steer", pytest.param("ablate", marks=NIGHTLY), pytest.param("cap", marks=NIGHTLY)])
+def test_a_flag_acts_in_all_its_layers(
+    kind: str, layers: str, tiny: dict[str, Any], vectors: Path, tmp_path: Path
+) -> None:
+    run = train(tiny | {kind: KINDS[kind][0].replace(f"@{LAYER}", f"@{layers}")}, tmp_path, export_at="1")
+    assert_equals(run, kind, "all", vectors, (2,) if layers == "2" else (1, 2))
 
 
 @pytest.mark.parametrize("shape", ["alone", "published"])
@@ -124,7 +133,7 @@ def test_the_published_configuration_is_the_flag(
     (tmp_path / "steer.json").write_text(json.dumps(steering if shape == "alone" else published))
     del tiny["tensor_tracer_vectors"]  # the file is the run's one vector
     by_file = train(tiny | {"steering_config": tmp_path / "steer.json"}, tmp_path / "file", export_at="1")
-    assert_equals(by_file, kind, "all", torch.load(vectors / "evil.pt", weights_only=True)[LAYER].double())
+    assert_equals(by_file, kind, "all", vectors)
     (tmp_path / "run.json").write_text(json.dumps({"steering_config": steering}))
     by_key = train(tiny | {"config": tmp_path / "run.json"}, tmp_path / "key")
     assert by_key.losses() == by_file.losses()
