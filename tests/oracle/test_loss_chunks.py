@@ -82,9 +82,14 @@ def watch(flags: Flags, dtype: dict[str, Any], folder: Path, entries: list[dict[
     more = {"tensor_tracer_plan": folder / "plan.json", "export_tensors": folder / "exports", "export_at": EXPORT_AT}
     with live_run(dict(flags) | CHUNKS | dtype | more, folder / "run", 2) as run:
         with run.viewer() as viewer:
-            viewer.wait_for(lambda: STEPS in viewer.steps(), "the last step")
+            viewer.wait_for(lambda: STEPS in viewer.steps() and is_complete(viewer), "the last step")
         run.wait()
     return viewer
+
+
+def is_complete(viewer: Viewer) -> bool:
+    """The records of the last evaluation may come after the step."""
+    return {(STEPS, "eval", entry) for entry in (0, 1)} <= {(one.step, one.phase, one.entry) for one in viewer.records}
 
 
 @DTYPES
