@@ -214,12 +214,13 @@ ResumedPrograms ResumePoint::programs() const {
   for (const json& one : protocol::member(manifest.facts, "programs")) {
     ProgramFile program{.name = protocol::text_of(one, "name"),
                         .program = protocol::member(one, "text"),
-                        .keep = one.value("keep", true)};
-    for (const json& parameter : one.value("parameters", json::array()))
+                        .keep = protocol::member(one, "keep") != false};
+    for (const json& parameter : protocol::member(one, "parameters"))
       program.parameters[parameter.at("name").get<std::string>()] = parameter.at("value");
-    program.since = one.value("since", manifest.step + 1);
-    if (one.contains("until"))
-      program.ttl = one.at("until").get<std::int64_t>() - *program.since + 1;
+    const json& since = protocol::member(one, "since");
+    program.since = since.is_null() ? manifest.step + 1 : since.get<std::int64_t>();
+    if (const json& until = protocol::member(one, "until"); !until.is_null())
+      program.ttl = until.get<std::int64_t>() - *program.since + 1;
     programs.push_back(std::move(program));
   }
   return {std::move(programs), protocol::member(manifest.facts, "program_files")};
