@@ -227,7 +227,7 @@ def test_logits_are_those_of_transformers(name: str, data: Path, tmp_path: Path)
     goes out with the bits with which it came."""
     model = random_model(name, torch.bfloat16)
     folder = save(model, tmp_path / "model")
-    (tmp_path / "plan.json").write_text(json.dumps(LOGITS))
+    (tmp_path / "plan.json").write_text(json.dumps({"entries": [LOGITS]}))
     changes = STILL | BF16 | {"save_hf": tmp_path / "out", "tensor_tracer_plan": tmp_path / "plan.json",
                               "record": tmp_path / "record"}  # fmt: skip
     export = train(model_flags(data, folder, **changes), tmp_path / "run", export_at="1").export(1)
