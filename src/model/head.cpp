@@ -105,14 +105,17 @@ at::Tensor Head::loss(const at::Tensor& x_BTH, const at::Tensor& labels_BT,
     return nn::vocab_parallel_cross_entropy(logits_BTV.flatten(0, 1), labels_BT.flatten(), shard(),
                                             mask_N);
   }
+  const auto loss_of = [&, &normed = normed_BTH,
+                        &weight = weight_VH](const nn::LogitsReader& read) {
+    return nn::linear_cross_entropy(normed.flatten(0, 1), weight, labels_BT.flatten(), shard(),
+                                    context.loss_gradient, mask_N, read);
+  };
   const std::int64_t rows = context.pass.rows_wanted(places_[kLogits], x_BTH.size(0));
+  if (rows == 0) return loss_of({});
   const std::vector<std::int64_t> sizes = {rows, x_BTH.size(1), weight_VH.size(0)};
-  const at::Tensor kept_BTV = rows == 0 ? at::Tensor() : at::empty(sizes, weight_VH.options());
-  const at::Tensor loss = nn::linear_cross_entropy(
-      normed_BTH.flatten(0, 1), weight_VH, labels_BT.flatten(), shard(), context.loss_gradient,
-      mask_N, rows == 0 ? nn::LogitsReader() : keep_logits(kept_BTV, context));
-  if (rows > 0)
-    context.pass.capture_derived(places_[kLogits], sizes, dtype_, [&] { return kept_BTV; });
+  const at::Tensor kept_BTV = at::empty(sizes, weight_VH.options());
+  const at::Tensor loss = loss_of(keep_logits(kept_BTV, context));
+  context.pass.capture_derived(places_[kLogits], sizes, dtype_, [&] { return kept_BTV; });
   return loss;
 }
 

@@ -65,8 +65,8 @@ struct Extremes {
 Extremes<float> extremes_of_lines(const Lines<float>& numbers);
 Extremes<double> extremes_of_lines(const Lines<double>& numbers);
 
-/// The index of the first number that is not in [low, high]; n if there is none. A NaN is in no
-/// range.
+/// Returns the index of the first number outside [low, high], or n if all numbers are inside. A NaN
+/// counts as outside.
 std::int64_t first_outside(const float* values, std::int64_t n, float low, float high);
 std::int64_t first_outside(const double* values, std::int64_t n, double low, double high);
 

@@ -53,6 +53,12 @@ class RoomProjectionsTest : public RoomTest {
     ask(*viewer_, "control.claim", {{"name", "Ada"}});
     viewer_->texts();
   }
+  // The trainer comes back, with the facts as they are now.
+  void join_again() {
+    room_.leave(*trainer_);
+    trainer_ = greeted(Role::kWorker);
+    viewer_->texts();
+  }
   // Two prompts in a record, one number for each vector of the entry.
   void send(std::uint64_t step, std::uint16_t layer, std::uint32_t entry,
             const std::vector<float>& numbers) {
@@ -134,9 +140,7 @@ TEST_F(RoomProjectionsTest, ATrainerDoesNotTellThem) {
 TEST_F(RoomProjectionsTest, AMeanWaitsForAllPrompts) {
   facts_["prompt_sets"][0]["prompts"] = {"a", "b", "c"};
   facts_["plan"]["entries"][1]["rows"] = 0;
-  room_.leave(*trainer_);
-  trainer_ = greeted(Role::kWorker);
-  viewer_->texts();
+  join_again();
   send(50, 1, 1, {1, 40, 3, 50});
   end_step(50);
   EXPECT_TRUE(told("projections").empty()) << "the third prompt is on its way";
@@ -191,9 +195,7 @@ TEST_F(RoomProjectionsTest, EachTokenIsNotAMean) {
 TEST_F(RoomProjectionsTest, ARunThatResumesHasItsBaselineAtTheCheckpoint) {
   facts_["id"] = "2";
   facts_["parent"] = {{"id", "1"}, {"step", 100U}};
-  room_.leave(*trainer_);
-  trainer_ = greeted(Role::kWorker);
-  viewer_->texts();
+  join_again();
   send(100, 1, 2, {1, 3});
   send(150, 1, 2, {4, 4});
   end_step(150);
@@ -205,9 +207,7 @@ TEST_F(RoomProjectionsTest, ARunThatResumesHasItsBaselineAtTheCheckpoint) {
 TEST_F(RoomProjectionsTest, ARunMayNameTheStepOfItsBaseline) {
   facts_["id"] = "2";
   facts_["baseline_step"] = 1U;
-  room_.leave(*trainer_);
-  trainer_ = greeted(Role::kWorker);
-  viewer_->texts();
+  join_again();
   send(1, 1, 2, {1, 3});
   send(2, 1, 2, {4, 4});
   end_step(2);
