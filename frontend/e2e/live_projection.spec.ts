@@ -34,7 +34,7 @@ test('a direction is followed over the steps', async ({ page }) => {
 
   await page.getByTestId('point').selectOption({ label: 'HiddenStates · projection' });
   await expect(page.getByTestId('projection-map')).toBeVisible(kPatience);
-  await page.getByTestId('layer').selectOption('4');
+  await page.getByTestId('layer').selectOption('3');
   await page.getByRole('button', { name: 'mean', exact: true }).click();
   const unit = page.getByRole('heading', { name: `activation along ${vector}` });
   await expect(unit.first()).toBeVisible();
@@ -46,7 +46,7 @@ test('a direction is followed over the steps', async ({ page }) => {
   await expect.poll(() => text.count(), kPatience).toBeGreaterThan(100);
 
   const readout = await page.getByTestId('layer-readout').innerText();
-  const newest = Number(/L4\s+(\S+)/.exec(readout)?.[1].replace('−', '-'));
+  const newest = Number(/L3\s+(\S+)/.exec(readout)?.[1].replace('−', '-'));
   expect(Number.isFinite(newest)).toBe(true);
   await page.getByTestId('alarm-on-records').click();
   await page.getByTestId('alarm-test').selectOption('value outside of a range');
@@ -61,7 +61,7 @@ test('a direction is followed over the steps', async ({ page }) => {
   }).toPass(kPatience);
   await page.getByRole('button', { name: 'Close' }).click();
   await expect(page.getByTestId('alarm')).toContainText(
-    `on ${vector} in layer 4 is outside`,
+    `on ${vector} in layer 3 is outside`,
     kPatience,
   );
   await text.first().hover();

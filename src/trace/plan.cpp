@@ -485,7 +485,8 @@ json watch_first(std::int64_t tokens, const PlanContext& context) {
     if (tokens < context.seq_length) states["tokens"] = {0, tokens};
     std::vector<json> watched = {{{"point", "InputTokens"}}, std::move(states)};
     if (!projection.is_null())
-      watched.push_back({{"point", "HiddenStates"}, {"compressor", projection}});
+      std::ranges::move(at_rows_of_vectors({{"compressor", projection}}, context),
+                        std::back_inserter(watched));
     for (json& entry : watched) {
       entry.update(selection);
       entries.push_back(std::move(entry));

@@ -77,8 +77,10 @@ def test_of_many_vectors_the_default_plan_takes_as_many_as_fit(flags: Flags, tmp
     assert f"note   {told}\n" in done.stdout
     recording = open_recording(tmp_path / "run.ttrec")
     assert [event["detail"]["message"] for event in recording.events("log")] == [told]
-    [projected] = [e for e in recording.facts["plan"]["entries"] if e["compressor"]["kind"] == "projection"]
-    assert projected["compressor"]["vectors"][-1] == "v41" and len(recording.facts["vectors"]) == 33
+    projected = [e for e in recording.facts["plan"]["entries"] if e["compressor"]["kind"] == "projection"]
+    assert [entry["point"] for entry in projected] == ["HiddenStates", "FinalNorm"]
+    assert all(entry["compressor"]["vectors"][-1] == "v41" for entry in projected)
+    assert len(recording.facts["vectors"]) == 33
 
 
 def test_what_a_viewer_saw_is_what_was_recorded(flags: Flags, tmp_path: Path) -> None:

@@ -438,6 +438,23 @@ TEST(Plan, TheDefaultProjectsOnAsManyVectorsAsAnEntryTakes) {
   EXPECT_THAT(to_string(parse_plan(asked, about, 1).error()), testing::HasSubstr("1 to 32 names"));
 }
 
+TEST(Plan, TheDefaultProjectsThePlaceOfEachRowOfAVector) {
+  ManyVectors vectors;
+  PlanContext about = context();
+  about.vectors = &vectors;
+  std::vector<std::string> found;
+  for (const json& entry : default_plan(about)["entries"]) {
+    if (!entry.contains("compressor") || entry.contains("mean_over")) continue;
+    if (entry["compressor"]["kind"] != "projection") continue;
+    const std::string point = entry["point"], of = entry.value("prompts", "training data");
+    found.push_back(of + " " + point + " " + entry.value("layers", ""));
+  }
+  // The last row of a vector belongs to the final norm.
+  EXPECT_THAT(found,
+              testing::ElementsAre("training data HiddenStates 1-3", "training data FinalNorm ",
+                                   "probes HiddenStates 1-3", "probes FinalNorm "));
+}
+
 TEST(Plan, MeansAndResponsesBelongToPrompts) {
   PlanContext about = context();
   about.response_tokens = 3;
