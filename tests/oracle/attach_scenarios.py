@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from attached_training import DEVICE, Plain, batch_of, hooks_of, loss_of, make_model, wrapped
+from attached_training import DEVICE, Plain, batch_of, hooks_of, inner_of, loss_of, make_model, wrapped
 from torch import Tensor, nn
 
 Options = dict[str, Any] | None
@@ -39,7 +39,7 @@ class Training:
         else:
             sys.argv = ["", os.environ["FOLDER"]]
         self.model = wrapped(make_model(kind, wrap), wrap)
-        self.root = self.model.module if wrap == "ddp" else self.model
+        self.root = inner_of(self.model)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-2, foreach=False)
         self.losses: list[float] = []
         self.run: Any = None
@@ -68,6 +68,20 @@ class Training:
         if self.run is not None:
             self.run.detach()
         return self.losses
+
+
+def refused_updates(attach: Options) -> str:
+    """Why the updates of FSDP1's flat weights are not watched."""
+    import tensor_tracer as tt
+
+    training = Training("plain", "fsdp1", attach)
+    told = ""
+    try:
+        training.run.watch_optimizer(training.optimizer)
+    except tt.TensorTracerError as error:
+        told = str(error)
+    training.steps(2)
+    return told
 
 
 def processes() -> list[tuple[int, int]]:
@@ -174,9 +188,9 @@ def train(attach: Options, kind: str, wrap: str, steps: int) -> list[float]:
     return Training(kind, wrap, attach).steps(steps)
 
 
-def lose_rank(attach: Options, how: str) -> list[float]:
+def lose_rank(attach: Options, kind: str, wrap: str, how: str) -> list[float]:
     """Rank 1 ends before step 4."""
-    training = Training("plain", "ddp", attach)
+    training = Training(kind, wrap, attach)
 
     def before(step: int) -> None:
         if step == 4 and training.rank == 1:

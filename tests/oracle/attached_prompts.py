@@ -11,9 +11,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from attach_scenarios import Options, Training
-from attached_training import DEVICE, batch_of, loss_of, numbers_of
+from attached_training import DEVICE, batch_of, loss_of, numbers_of, without_wrappers
 from pipeline_training import Pipeline
 from torch import Tensor, nn
+from torch.distributed.fsdp import FullyShardedDataParallel
 
 FIRST = ord("a") - 1  # the id of "a" is 1
 SCALES = "layers[1].output *= 2"
@@ -78,7 +79,10 @@ def state_of(root: nn.Module) -> Any:
 
 
 def weights_of(training: Training) -> dict[str, Tensor]:
-    return {name: numbers_of(one) for name, one in training.root.named_parameters()}
+    is_flat = isinstance(training.model, FullyShardedDataParallel)
+    whole = FullyShardedDataParallel.summon_full_params(training.model) if is_flat else contextlib.nullcontext()
+    with whole:
+        return {without_wrappers(name): numbers_of(one) for name, one in training.root.named_parameters()}
 
 
 def is_over(viewer: Viewer | None) -> bool:

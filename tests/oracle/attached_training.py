@@ -22,6 +22,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.tensor import DTensor
 
 DEVICE = os.environ.get("TT_DEVICE", "cpu")  # cuda: all ranks share one device
@@ -117,11 +118,34 @@ def wrapped(model: nn.Module, wrap: str) -> nn.Module:
             fully_shard(layer)
         fully_shard(model)
         assert all(isinstance(one, DTensor) and one.placements[0].is_shard() for one in model.parameters())
+    if wrap == "fsdp1":
+        return by_flat_parameters(model)
+    if wrap == "recompute":
+        model.config.use_cache = False  # a recomputed layer would add its keys once more
+        from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing
+
+        layers = next(one for one in model.modules() if isinstance(one, nn.ModuleList))
+        apply_activation_checkpointing(model, check_fn=lambda one: one is layers[0] or one is layers[1])
     return model
 
 
+def by_flat_parameters(model: nn.Module) -> nn.Module:
+    """FullyShardedDataParallel, whose modules hold their weights in one flat tensor, around each layer and around all."""
+    from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+
+    layers = next(one for one in model.modules() if isinstance(one, nn.ModuleList))
+    policy = ModuleWrapPolicy({type(layers[0])})
+    return FullyShardedDataParallel(model, auto_wrap_policy=policy, use_orig_params=True, device_id=torch.device("cpu"))
+
+
+def without_wrappers(path: str) -> str:
+    """The path of a module or weight in a model that is not wrapped."""
+    return ".".join(part for part in path.split(".") if not part.endswith("_wrapped_module"))
+
+
 def inner_of(model: nn.Module) -> Any:
-    return model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
+    is_wrapper = isinstance(model, (nn.parallel.DistributedDataParallel, FullyShardedDataParallel))
+    return model.module if is_wrapper else model
 
 
 def numbers_of(tensor: Tensor) -> Tensor:
@@ -151,6 +175,7 @@ class Witness:
         self.step = 0
         self.micro_batch = 0
         for path, module in root.named_modules():
+            path = without_wrappers(path)
             module.register_forward_pre_hook(self._before(f"{path}.input"), with_kwargs=True)
             module.register_forward_hook(self._after(path))
 

@@ -104,6 +104,25 @@ def make_model(options: dict[str, Any]) -> nn.Module:
     return model
 
 
+def wrapped(model: Any) -> nn.Module:
+    """As Megatron-LM wraps it for a training in bfloat16."""
+    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
+    from megatron.core.transformer.module import Float16Module
+
+    model.config.bf16 = True
+    half = Float16Module(model.config, model)
+    buffered: nn.Module = DistributedDataParallel(model.config, DistributedDataParallelConfig(), half)
+    return buffered
+
+
+def take_gradients(model: Any) -> None:
+    """Megatron's DistributedDataParallel sums the gradients in a buffer, which the next step begins with zeros."""
+    model.finish_grad_sync()
+    for weight in model.parameters():
+        weight.grad = weight.main_grad.to(weight.dtype)
+    model.zero_grad_buffer()
+
+
 def make_chunks(options: dict[str, Any]) -> list[nn.Module]:
     """This rank's virtual pipeline stages."""
     from megatron.core import parallel_state
@@ -188,6 +207,8 @@ def train_step(
     optimizer.zero_grad()
     loss = forward_step_func(model[0])
     loss.backward()
+    if hasattr(model[0], "finish_grad_sync"):
+        take_gradients(model[0])
     for weight in model[0].parameters():
         if getattr(weight, "sequence_parallel", False):  # its gradient is of this rank's part of the sequence
             dist.all_reduce(weight.grad)
@@ -238,7 +259,7 @@ def main() -> None:
     else:
         parallel_state.initialize_model_parallel(tensor_model_parallel_size=dist.get_world_size())
         model = make_model(options)
-        models, own_step = [model], train_step
+        models, own_step = [wrapped(model) if options.get("wrapped") else model], train_step
     if weights := options.get("weights"):
         model.load_state_dict(torch.load(weights))
     kept = {name: weight.clone() for name, weight in model.state_dict().items() if isinstance(weight, Tensor)}

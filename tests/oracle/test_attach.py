@@ -147,6 +147,8 @@ CASES = [
     pytest.param(("gpt2", "ddp", 2), id="gpt2-ddp", marks=pytest.mark.smoke),
     pytest.param(("gpt2", "fsdp", 2), id="gpt2-fsdp", marks=CPU_ONLY),
     pytest.param(("llama", "fsdp", 2), id="llama-fsdp", marks=CPU_ONLY),
+    pytest.param(("gpt2", "fsdp1", 2), id="gpt2-fsdp1", marks=CPU_ONLY),
+    pytest.param(("gpt2", "recompute", 1), id="gpt2-recompute"),
     pytest.param(("llama", "tp", 2), id="llama-tp", marks=[pytest.mark.smoke, CPU_ONLY]),
     pytest.param(("gpt2", "trainer", 2), id="gpt2-trainer", marks=CPU_ONLY),
     pytest.param(("llama", "trainer", 2), id="llama-trainer", marks=CPU_ONLY),
@@ -210,7 +212,9 @@ def test_micro_batches_and_evaluations_are_told_apart(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("model", "wrap", "ranks"), [("plain", "none", 1), ("gpt2", "ddp", 2)])
+@pytest.mark.parametrize(("model", "wrap", "ranks"), [
+    ("plain", "none", 1), ("gpt2", "ddp", 2), ("gpt2", "fsdp1", 2), pytest.param("llama", "tp", 2, marks=CPU_ONLY),
+])  # fmt: skip
 def test_after_detach_no_hook_is_left_and_the_losses_are_those_without_a_tracer(
     model: str, wrap: str, ranks: int, tmp_path: Path
 ) -> None:

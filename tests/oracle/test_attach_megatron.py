@@ -106,7 +106,7 @@ class Training:
         path = place["path"].removeprefix(f"layers[{record.layer}].")
         tensor = join([rank[kind][key] for rank in self.ranks], self.order[path])
         is_sequence_first = tensor.dim() == 3 and (path not in BATCH_FIRST or self.order[path] == PART)
-        return (tensor.transpose(0, 1) if is_sequence_first else tensor).numpy()
+        return (tensor.transpose(0, 1) if is_sequence_first else tensor).float().numpy()
 
     def joined_weights(self) -> dict[str, Tensor]:
         joined = {}
@@ -181,6 +181,7 @@ CASES = [
     pytest.param("gpt", {"rows": TOKENS}, id="as many rows as tokens"),
     pytest.param("llama", {"sequence_parallel": True, "rows": TOKENS // 2}, id="sequence parallel"),
     pytest.param("gpt", {"recompute": True}, id="recomputation"),
+    pytest.param("llama", {"wrapped": True}, id="Float16Module in DistributedDataParallel"),
 ]
 
 
@@ -196,8 +197,10 @@ def test_records_have_the_bits_of_the_ranks(model: str, options: dict[str, Any],
 
 
 @NIGHTLY
-def test_the_tracer_changes_no_loss(train: Train) -> None:
-    watched, alone = train("llama", 2), train("llama", 2, attached=False)
+@pytest.mark.parametrize("options", [{}, {"wrapped": True}])
+def test_the_tracer_changes_no_loss(options: dict[str, Any], train: Train) -> None:
+    watched, alone = train("llama", 2, **options), train("llama", 2, attached=False, **options)
+    assert len(set(watched.ranks[0]["losses"])) == 3, "the weights do not change"
     assert [rank["losses"] for rank in watched.ranks] == [rank["losses"] for rank in alone.ranks]
 
 

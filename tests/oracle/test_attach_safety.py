@@ -89,17 +89,28 @@ def test_a_pause_may_last_longer_than_the_limit_of_the_groups(tmp_path: Path) ->
     assert run_ranks(scenarios.train, 2, place, *arguments, env=environment(place)) == results(ended)
 
 
-@pytest.mark.parametrize(("how", "code"), [pytest.param("killed", -9, marks=pytest.mark.smoke), ("raises", 1)])
-def test_a_lost_rank_ends_the_run_as_without_the_tracer(how: str, code: int, tmp_path: Path) -> None:
+LOST = [
+    pytest.param("plain", "ddp", "killed", -9, marks=pytest.mark.smoke, id="ddp-killed"),
+    pytest.param("plain", "ddp", "raises", 1, id="ddp-raises"),
+    pytest.param("llama", "tp", "killed", -9, id="tp-killed"),
+    pytest.param("llama", "tp", "raises", 1, id="tp-raises"),
+]
+
+
+@pytest.mark.parametrize(("kind", "wrap", "how", "code"), LOST)
+def test_a_lost_rank_ends_the_run_as_without_the_tracer(
+    kind: str, wrap: str, how: str, code: int, tmp_path: Path
+) -> None:
     ended = []
     for name in ("with", "without"):
         place = tmp_path / name
         attach = options(place) if name == "with" else None
-        ended.append(Ranks(scenarios.lose_rank, 2, place, attach, how, env=environment(place)).wait())
+        ended.append(Ranks(scenarios.lose_rank, 2, place, attach, kind, wrap, how, env=environment(place)).wait())
     watched, alone = ended
     assert [one.exit_code for one in watched] == [one.exit_code for one in alone] == [1, code]
     # Both times the training's own collective tells of the loss.
-    assert "loss.backward()" in watched[0].output and "loss.backward()" in alone[0].output
+    its_collective = "loss.backward()" if wrap == "ddp" else "logits = model(ids)"
+    assert its_collective in watched[0].output and its_collective in alone[0].output
     assert watched[0].seconds - watched[1].seconds < alone[0].seconds - alone[1].seconds + 5
     assert "the tracer is off from step 4 on" in watched[0].output
 

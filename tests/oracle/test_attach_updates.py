@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attach_scenarios import Options, Training
+from attach_scenarios import Options, Training, refused_updates
 from attached_training import Plain, batch_of, loss_of
 from expected_updates import step_with_rows
 from forked_ranks import run_ranks
@@ -99,6 +99,11 @@ CASES = [
     pytest.param("llama", "fsdp", 2, "adamw", id="fsdp"),
     pytest.param("llama", "tp", 2, "adamw", id="tp"),
 ]
+
+
+def test_flat_weights_are_not_watched_and_training_goes_on(tmp_path: Path) -> None:
+    refused = run_ranks(refused_updates, 2, tmp_path, options(tmp_path), env=environment(tmp_path))
+    assert all("keeps the weights in flat tensors" in one and "use fully_shard (FSDP2)" in one for one in refused), refused
 
 
 @pytest.mark.parametrize(("kind", "wrap", "ranks", "optimizer"), CASES)

@@ -9,6 +9,8 @@ from typing import Any
 from torch import nn
 
 from tensor_tracer.attaching import megatron, torchtitan
+from tensor_tracer.attaching.flat_weights import whole_sizes
+from tensor_tracer.attaching.paths import without_wrappers, wrapped_module
 
 _kNames = {
     "hidden_size": ("hidden_size", "n_embd", "dim", "d_model"),
@@ -33,9 +35,10 @@ def known_of(root: nn.Module, ranks: int) -> Known:
     """`ranks`: the number of tensor-parallel ranks."""
     config = getattr(root, "config", None)
     head = getattr(config, "head_dim", None) or getattr(config, "kv_channels", None)
-    parameters = sum(megatron.whole_size(parameter, ranks) for parameter in root.parameters())
+    flat = whole_sizes(root)
+    parameters = sum(flat.get(id(one)) or megatron.whole_size(one, ranks) for one in root.parameters())
     parameters += sum(part.numel() * (ranks - 1) for part in torchtitan.parts_of(root))
-    return Known(type(root).__name__, _configured(root), head if isinstance(head, int) else 0, parameters)
+    return Known(type(without_wrappers(root)).__name__, _configured(root), head if isinstance(head, int) else 0, parameters)
 
 
 def _configured(root: nn.Module) -> dict[str, int]:
@@ -73,7 +76,10 @@ def head_size(known: Known, model: dict[str, Any]) -> int:
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """The model inside DistributedDataParallel, Float16Module and other wrappers with one `module`."""
-    while isinstance(inner := getattr(model, "module", None), nn.Module) and not list(model.parameters(recurse=False)):
+    """The model inside DistributedDataParallel, Float16Module and other wrappers with one `module`. A model in
+    FullyShardedDataParallel runs only by this wrapper, which stays."""
+    while isinstance(inner := getattr(model, "module", None), nn.Module):
+        if wrapped_module(model) is not None or list(model.parameters(recurse=False)):
+            return model
         model = inner
     return model

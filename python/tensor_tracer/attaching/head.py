@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.nn.utils.stateless import _reparametrize_module
 
+from tensor_tracer.attaching.flat_weights import is_flat
 from tensor_tracer.attaching.layouts import TensorAxis
 from tensor_tracer.attaching.table import Site, kFlat, kSame
 
@@ -42,7 +43,7 @@ class Head:
         if norm.stage != logits.stage:
             return None
         weight, dim = logits.seen.module._parameters.get("weight"), logits.row.get("dim")
-        if weight is None or weight.dim() != 2 or dim not in (None, 2) or not logits.layout.is_known:
+        if weight is None or is_flat(weight) or weight.dim() != 2 or dim not in (None, 2) or not logits.layout.is_known:
             return None
         return cls(norm.seen.module, logits.seen.module, logits, axis, dim == 2)
 

@@ -17,6 +17,7 @@ from torch.utils.hooks import RemovableHandle
 from tensor_tracer.attaching import backwards, points
 from tensor_tracer.attaching.attention import PARTS, AttentionCall, AttentionWatch, is_attention, why_unseen
 from tensor_tracer.attaching.layouts import Layout, Layouts, kUnseenGradient
+from tensor_tracer.attaching.paths import named_modules
 from tensor_tracer.attaching.wrappers import local_of
 
 _kCompiled = "compiled in place, the module calls no hooks: use torch.compile(module) in the place of the module"
@@ -88,8 +89,8 @@ class Learner:
         """`received`: what the root gets from the pipeline stage before."""
         self.tokens, self._received = tokens, received
         points.watch(self)
-        for path, module in self.root.named_modules():
-            if module is self.root or _is_inside_compiled(self.root, path):
+        for path, module in named_modules(self.root):
+            if not path or _is_inside_compiled(self.root, path):
                 continue
             if module._compiled_call_impl is not None:
                 layout = Layout(problem=_kCompiled)
@@ -191,9 +192,9 @@ class Learner:
         tokens = self.tokens.shape[1] if self.tokens is not None else None
         squares = [seen.path for seen in self.seen if _is_square(seen.shape) and tokens in (None, seen.shape[-1])]
         listed = squares + [seen.path for seen in self.seen if seen.part == "scores"]
-        for path, module in self.root.named_modules():
+        for path, module in named_modules(self.root):
             is_inside = _is_inside_compiled(self.root, path)
-            if module is self.root or not (is_inside or path in self._calls) or not is_attention(path, module):
+            if not path or not (is_inside or path in self._calls) or not is_attention(path, module):
                 continue
             if any(f"{one}.".startswith(f"{path}.") or f"{path}.".startswith(f"{one}.") for one in listed):
                 continue

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from tensor_tracer.attaching.agreement import agree, share
 from tensor_tracer.attaching.groups import Groups
+from tensor_tracer.attaching.paths import without_wrappers
 from tensor_tracer.attaching.prompts import PromptModel
 from tensor_tracer.attaching.stages import Table
 from tensor_tracer.attaching.table import Site, kFlat, kSequenceFirst
@@ -144,7 +145,7 @@ class StateReader:
     def facts(self) -> dict[str, Any]:
         """Of the model, for provenance; those of global rank 0. Collective over all ranks."""
         root = self._model.root
-        name = getattr(getattr(root, "config", None), "name_or_path", "") or type(root).__name__
+        name = getattr(getattr(root, "config", None), "name_or_path", "") or type(without_wrappers(root)).__name__
         own = {
             "model": str(name), "model_hash": _sample_hash(root), "step": self._step,
             "tokenizer_sha256": "" if self._model.reads_bytes else None,

@@ -17,7 +17,9 @@ from tensor_tracer.attaching import megatron
 from tensor_tracer.attaching.attention import PARTS, standard_of
 from tensor_tracer.attaching.layouts import Layout, kPartialGradient, kUnseenGradient
 from tensor_tracer.attaching.learning import Seen
+from tensor_tracer.attaching.flat_weights import whole_sizes
 from tensor_tracer.attaching.names import Names, Standard, of_model
+from tensor_tracer.attaching.paths import named_modules, without_wrappers
 
 kSame, kSequenceFirst, kFlat = 0, 1, 2
 _kFloats = {"torch.float32", "torch.float64", "torch.bfloat16", "torch.float16"}
@@ -70,16 +72,19 @@ class Batch:
 def find_layers(root: nn.Module, seen: Sequence[Seen], before: int = 0) -> dict[str, int]:
     """The paths of the layers and their numbers, from 1: the largest list of modules of one class. `before`: the number
     of layers of the pipeline stages before. Megatron's layers say their number, which counts those too."""
-    ran = {one.path for one in seen}
-    best: tuple[int, dict[str, int]] = (0, {})
-    for path, module in root.named_modules():
+    ran, flat = {one.path for one in seen}, whole_sizes(root)
+    best: tuple[tuple[int, int], dict[str, int]] = ((0, 0), {})
+    for path, module in named_modules(root):
         if not isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential)):
             continue
-        children = {f"{path}.{name}" if path else name: child for name, child in module.named_children()}
+        children = {
+            f"{path}.{name}" if path else name: without_wrappers(child) for name, child in module.named_children()
+        }  # fmt: skip
         paths = [child for child in children if child in ran]
         if not paths or len({type(getattr(child, "_orig_mod", child)) for child in children.values()}) > 1:
             continue
-        size = sum(parameter.numel() for child in children.values() for parameter in child.parameters())
+        weights = (weight for child in module.children() for weight in child.parameters())
+        size = sum(flat.get(id(weight), weight.numel()) for weight in weights), sum(1 for _ in module.modules())
         if size > best[0]:
             best = size, {
                 child: megatron.layer_number(module) or before + number

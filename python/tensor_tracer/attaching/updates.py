@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, Partial, Replicate
 
 from tensor_tracer.attaching import megatron
+from tensor_tracer.attaching.flat_weights import is_flat
 from tensor_tracer.attaching.groups import Groups
 from tensor_tracer.attaching.wrappers import local_of
 from tensor_tracer.errors import TensorTracerError
@@ -177,6 +178,10 @@ def _own_parameters(optimizer: Any, roots: Mapping[int, nn.Module]) -> dict[tupl
         named = {name: one for name, one in root.named_parameters() if id(one) in left}
         left -= {id(one) for one in named.values()}
         own |= {(stage, name): one for name, one in named.items()}
+    if any(is_flat(one) for one in own.values()):
+        message = "FullyShardedDataParallel keeps the weights in flat tensors, which have no norms of single weights"
+        remedy = "use fully_shard (FSDP2), or do not watch the optimizer"
+        raise TensorTracerError("invalid_argument", message, "watch_optimizer", remedy)
     if not own:
         message, remedy = "the optimizer changes no weight of the model", "make the optimizer after the model was wrapped"
         raise TensorTracerError("invalid_argument", message, "watch_optimizer", remedy)

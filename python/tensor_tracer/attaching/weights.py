@@ -16,6 +16,7 @@ from torch.distributed.tensor import DTensor
 from torch.utils.hooks import RemovableHandle
 
 from tensor_tracer.attaching import megatron
+from tensor_tracer.attaching.flat_weights import is_flat
 from tensor_tracer.attaching.layouts import Layout, Layouts
 from tensor_tracer.attaching.learning import Seen, fingerprint
 from tensor_tracer.attaching.names import WEIGHTS
@@ -39,6 +40,8 @@ def _seen_of(output: Seen, name: str, weight: Tensor, layouts: Layouts) -> Seen:
     layout = layouts.of_weight(f"{output.path}.{name}", weight)
     if megatron.fuses_gradients(output.module):
         layout = Layout(problem="the layer itself adds the gradient of its weight to main_grad")
+    if is_flat(weight):
+        layout = Layout(problem="FullyShardedDataParallel keeps it in a flat tensor; fully_shard (FSDP2) does not")
     if layout.dim is not None:
         layout = replace(layout, dim=layout.dim % weight.dim())
     is_asked = layouts.ranks > 1 and not isinstance(weight, DTensor)
