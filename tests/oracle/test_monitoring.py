@@ -27,15 +27,21 @@ def entry(**members: Any) -> dict[str, Any]:
     return {"point": "HiddenStates", "layers": "1", "prompts": "probes", "rows": 0, "dtype": "f64"} | members
 
 
-def plan() -> list[dict[str, Any]]:
-    """One entry for each mean and scale, in this order, and the tokens of responses."""
+def means(**members: Any) -> list[dict[str, Any]]:
+    """One entry for each mean and scale, in this order."""
     entries = []
     for mean in MEANS:
         for scale in SCALES.values():
             compressor = {"kind": "projection", "vectors": ["evil", "vain"]} | scale
-            entries.append(entry(mean_over=mean, responses=mean == "response", compressor=compressor))
+            entries.append(entry(mean_over=mean, responses=mean == "response", compressor=compressor) | members)
+    return entries
+
+
+def plan() -> list[dict[str, Any]]:
+    """The means of layer 1, the tokens of responses, and the means of the final norm."""
     tokens = {"point": "InputTokens", "prompts": "probes", "rows": 0, "responses": True}
-    return [*entries, entry(responses=True, compressor={"kind": "projection", "vectors": ["evil"]}), tokens]
+    of_tokens = entry(responses=True, compressor={"kind": "projection", "vectors": ["evil"]})
+    return [*means(), of_tokens, tokens, *means(point="FinalNorm", layers=None)]
 
 
 class Monitored:
@@ -99,26 +105,31 @@ def projected(state: torch.Tensor, vector: torch.Tensor, scale: str) -> float:
     return (product / length).item()
 
 
-def expected(run: Monitored, step: int, mean: str, scale: str) -> np.ndarray:
-    """`[prompts, vectors]`"""
+def expected(run: Monitored, step: int, mean: str, scale: str, row: int = 1) -> np.ndarray:
+    """`[prompts, vectors]`, on this row of the vectors."""
     model, rows = run.model(step), []
     for text, response in zip(TEXTS, run.responses(step), strict=True):
         ids = list(text.encode())
-        seen = states(model, ids + response)
+        seen = states(model, ids + response, row)
         part = {"last-prompt": seen[len(ids) - 1 : len(ids)], "prompt": seen[: len(ids)], "response": seen[len(ids) :]}
         # The mean over no token is NaN.
-        rows.append([projected(part[mean].mean(0), vector[1], scale) for vector in run.vectors.values()])
+        rows.append([projected(part[mean].mean(0), vector[row], scale) for vector in run.vectors.values()])
     return np.array(rows)
 
 
 @pytest.mark.parametrize("step", [0, STEPS])
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("mean", MEANS)
-def test_means_equal_transformers(mean: str, scale: str, step: int, monitored: Monitored) -> None:
+@pytest.mark.parametrize("point", ["HiddenStates", "FinalNorm"])
+def test_means_equal_transformers(point: str, mean: str, scale: str, step: int, monitored: Monitored) -> None:
+    """The last row of a vector belongs to the final norm."""
     number = MEANS.index(mean) * len(SCALES) + list(SCALES).index(scale)
+    row = 1
+    if point == "FinalNorm":
+        number, row = number + len(means()) + 2, len(monitored.vectors["evil"]) - 1
     found = monitored.values(number, step)
     assert found.shape == (len(TEXTS), 1, 2)
-    wanted = expected(monitored, step, mean, scale)
+    wanted = expected(monitored, step, mean, scale, row)
     assert np.isnan(wanted).any() == (mean == "response")
     assert np.allclose(found[:, 0], wanted, rtol=1e-9, atol=1e-12, equal_nan=True)
 
@@ -162,8 +173,8 @@ def test_each_mean_is_told_with_its_difference_from_step_0(monitored: Monitored)
         scale = list(SCALES)[number % len(SCALES)]
         first, last = (np.nanmean(monitored.values(number, step)[:, 0], axis=0) for step in (0, STEPS))
         for at, vector in enumerate(monitored.vectors):
-            [series] = [each for each in told[STEPS] if (each["vector"], each["mean_over"], each["scale"])
-                        == (vector, one["mean_over"], scale)]  # fmt: skip
+            [series] = [each for each in told[STEPS] if each["point"] == "HiddenStates"
+                        and (each["vector"], each["mean_over"], each["scale"]) == (vector, one["mean_over"], scale)]  # fmt: skip
             assert series["layers"] == [1] and series["prompts"] == "probes"
             assert series["values"] == pytest.approx([last[at]], rel=1e-12)
             assert series["baseline"] == pytest.approx([first[at]], rel=1e-12)

@@ -159,7 +159,8 @@ class SiteHooks:
             def after(_module: nn.Module, _args: Any, output: Any) -> Any:
                 return self._pass_through(number, output, member)
 
-            self._handles.append(module.register_forward_hook(after))
+            is_root = not site.seen.path  # a hook that is already there ends the forward
+            self._handles.append(module.register_forward_hook(after, prepend=is_root))
             return
 
         def before(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

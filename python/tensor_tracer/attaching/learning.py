@@ -46,6 +46,7 @@ class Seen:
     is_gradient_watched: bool = False
     gradient_bits: int | None = None  # of the gradient; None: it was not seen, or all its numbers are the same
     aliases: list[str] = field(default_factory=list)  # other names of the same tensor
+    twins: list[str] = field(default_factory=list)  # names of tensors with the same numbers in the same memory
     calls: int = 1  # of the module in this forward
     is_compiled: bool = False  # compiled code gave it: programs cannot write it
     is_made: bool = False  # recomputed for the tracer alone; the model passes on no such tensor
@@ -261,6 +262,8 @@ class Learner:
         self._of_memory[key] = same = [*same, (weakref.ref(tensor), seen)]
         known = next((one for _, one in same if one.layout.is_known), None)
         for _, one in same:
+            if one is not seen:
+                one.twins.append(seen.name)
             if known is not None and not one.layout.is_known:
                 source = f"in the memory of {known.name}: {known.layout.source}"
                 problem = kUnseenGradient if known.layout.dim is None else ""  # not all of them have the same gradient

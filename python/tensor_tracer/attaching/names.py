@@ -36,7 +36,7 @@ _MLP_INPUT = Standard("mlp.input", "mlp.input")
 _FC1 = Standard("MLP1", "mlp.fc1", 4)
 _ACTIVATION = Standard("MLPActivation", "mlp.activation")
 _MLP = Standard("MLP2", "mlp.output", 5)
-_FINAL_NORM = Standard("FinalNorm", "final_norm.output")
+FINAL_NORM = Standard("FinalNorm", "final_norm.output")
 
 # In a layer by the path after the layer, outside by the whole path.
 _TABLES: dict[str, dict[str, Standard]] = {
@@ -48,7 +48,7 @@ _TABLES: dict[str, dict[str, Standard]] = {
         "post_attention_layernorm.input": _MID, "ln_2.input": _MID,
         "post_attention_layernorm.output": _MLP_INPUT, "ln_2.output": _MLP_INPUT,
         "mlp.c_fc.output": _FC1, "mlp.down_proj.input": _ACTIVATION, "mlp.c_proj.input": _ACTIVATION,
-        "mlp.output": _MLP, "model.norm.output": _FINAL_NORM, "transformer.ln_f.output": _FINAL_NORM,
+        "mlp.output": _MLP, "model.norm.output": FINAL_NORM, "transformer.ln_f.output": FINAL_NORM,
     },
     "megatron": {
         "input_layernorm.output": _ATTENTION_INPUT, "self_attention.linear_qkv.output": _QKV,
@@ -56,13 +56,13 @@ _TABLES: dict[str, dict[str, Standard]] = {
         "self_attention.linear_proj.input": _CONTEXT, "self_attention.output": _ATTENTION,
         "pre_mlp_layernorm.input": _MID, "pre_mlp_layernorm.output": _MLP_INPUT,
         "mlp.linear_fc1.output": _FC1, "mlp.linear_fc2.input": _ACTIVATION, "mlp.output": _MLP,
-        "decoder.final_layernorm.output": _FINAL_NORM,
+        "decoder.final_layernorm.output": FINAL_NORM,
     },
     "torchtitan": {
         "attention_norm.output": _ATTENTION_INPUT, "attention.qkv_linear.wqkv.output": _QKV,
         "attention.qkv_linear.wv.output": _VALUE, "attention.wo.input": _CONTEXT, "attention.output": _ATTENTION,
         "ffn_norm.input": _MID, "ffn_norm.output": _MLP_INPUT,
-        "feed_forward.w2.input": _ACTIVATION, "feed_forward.output": _MLP, "norm.output": _FINAL_NORM,
+        "feed_forward.w2.input": _ACTIVATION, "feed_forward.output": _MLP, "norm.output": FINAL_NORM,
     },
 }  # fmt: skip
 
@@ -125,7 +125,7 @@ class Names:
     def standard(self, paths: Iterable[str], is_in_layer: bool) -> Standard | None:
         """`paths`: all names of one tensor."""
         found = (self._standard[path] for path in paths if path in self._standard)
-        return next((one for one in found if (one is not _FINAL_NORM) == is_in_layer), None)
+        return next((one for one in found if (one is not FINAL_NORM) == is_in_layer), None)
 
 
 def of_model(layer: int, path: str, is_first_input: bool, is_logits: bool) -> Standard | None:

@@ -18,7 +18,7 @@ from tensor_tracer.attaching.attention import PARTS, standard_of
 from tensor_tracer.attaching.layouts import Layout, kPartialGradient, kUnseenGradient
 from tensor_tracer.attaching.learning import Seen
 from tensor_tracer.attaching.flat_weights import whole_sizes
-from tensor_tracer.attaching.names import Names, Standard, of_model
+from tensor_tracer.attaching.names import FINAL_NORM, Names, Standard, of_model
 from tensor_tracer.attaching.paths import named_modules, without_wrappers
 
 kSame, kSequenceFirst, kFlat = 0, 1, 2
@@ -34,6 +34,7 @@ class Site:
     path: str  # of the place
     kind: str = ""  # the class of the module
     stage: int = 0  # the virtual pipeline stage of the module
+    layer_path: str = ""  # of the module of the layer
     is_first_input: bool = False  # of the first layer
     is_model_output: bool = False  # of the part of the model that the stage has
     name: str = ""
@@ -72,7 +73,8 @@ class Batch:
 def find_layers(root: nn.Module, seen: Sequence[Seen], before: int = 0) -> dict[str, int]:
     """The paths of the layers and their numbers, from 1: the largest list of modules of one class. `before`: the number
     of layers of the pipeline stages before. Megatron's layers say their number, which counts those too."""
-    ran, flat = {one.path for one in seen}, whole_sizes(root)
+    ran = {name.rpartition(".")[0] for one in seen for name in (one.name, *one.aliases)}
+    flat = whole_sizes(root)
     best: tuple[tuple[int, int], dict[str, int]] = ((0, 0), {})
     for path, module in named_modules(root):
         if not isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential)):
@@ -134,10 +136,12 @@ def _site_of(seen: Seen, layers: Mapping[str, int]) -> Site:
         short = ".".join(layer_path.split(".")[-2:]) + "."
         if seen.part == "point" and seen.path.startswith(short):
             return Site(seen, number, seen.path[len(short) :])
-        if seen.path == layer_path and seen.is_output:
-            return Site(seen, number, "output")
-        if seen.path.startswith(layer_path + "."):
-            return Site(seen, number, seen.name[len(layer_path) + 1 :])
+        if not f"{seen.path}.".startswith(f"{layer_path}."):
+            continue
+        if seen.is_output and f"{layer_path}.output" in (seen.name, *seen.aliases):
+            return Site(seen, number, "output", layer_path=layer_path)
+        if seen.path != layer_path:
+            return Site(seen, number, seen.name[len(layer_path) + 1 :], layer_path=layer_path)
     return Site(seen, 0, seen.name)
 
 
@@ -324,6 +328,7 @@ def name_sites(sites: list[Site], names: Names, vocabulary: int) -> list[Site]:
     places = [site for site in sites if not site.problem]
     paths = {site.full_path for site in places}
     last = max((site.stage for site in sites), default=0)
+    final_norm = _final_norm_of(places, names)
     taken: dict[str, str] = {}
     owners = {(site.layer > 0, path): site.full_path for site in places for path in (*_aliases(site), site.path)}
     for site in places:
@@ -333,6 +338,7 @@ def name_sites(sites: list[Site], names: Names, vocabulary: int) -> list[Site]:
             standard_of(site.layer, site.seen.part)
             or of_model(site.layer, site.path, site.is_first_input, is_logits)
             or names.standard([site.path, *_aliases(site)], site.layer > 0)
+            or (FINAL_NORM if site is final_norm else None)
         )
         if site.standard and owners.get((site.layer > 0, site.standard.path), site.full_path) != site.full_path:
             site.standard = None
@@ -343,6 +349,19 @@ def name_sites(sites: list[Site], names: Names, vocabulary: int) -> list[Site]:
     _name_head(places, taken)
     _tell_apart(places)
     return places
+
+
+def _final_norm_of(places: Sequence[Site], names: Names) -> Site | None:
+    """A norm between the last layer and the module of the logits, if no site has the path of a known final norm."""
+    outside = [site for site in places if not site.layer and site.seen.is_output]
+    if any(names.standard([site.path, *_aliases(site)], False) is FINAL_NORM for site in outside):
+        return None
+    taken = {f"{site.seen.path}.input" for site in outside if site.is_model_output}
+    given = {alias for site in places if site.layer and site.path == "output" for alias in site.seen.aliases}
+    return next((
+        site for site in outside if "norm" in site.kind.lower() and f"{site.seen.path}.input" in given
+        and not taken.isdisjoint((*site.seen.aliases, *site.seen.twins))
+    ), None)  # fmt: skip
 
 
 def _name_head(places: Sequence[Site], taken: Collection[str]) -> None:
@@ -434,17 +453,11 @@ def _without_number(site: Site) -> str:
 
 def _aliases(site: Site) -> list[str]:
     """Other names of the tensor, in the form of paths of places."""
-    found = []
-    prefix = ""
-    if site.layer:
-        own = site.seen.path
-        prefix = own if site.path == "output" else own[: len(own) - len(site.path.rpartition(".")[0])].rstrip(".")
-    for alias in site.seen.aliases:
-        if not site.layer:
-            found.append(alias)
-        elif alias.startswith(prefix + "."):
-            found.append(alias[len(prefix) + 1 :])
-    return found
+    if not site.layer:
+        return site.seen.aliases
+    start = f"{site.layer_path}."
+    names = [name.removeprefix(start) for name in (site.seen.name, *site.seen.aliases) if name.startswith(start)]
+    return [name for name in names if site.layer_path and name != site.path]
 
 
 def tokens_row(every_stage: bool) -> dict[str, Any]:
