@@ -17,7 +17,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All ranks share one device, where NCCL does not work. Data parallelism does, with gloo."""
     for item in items if DEVICE != "cpu" else []:
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-        is_sharded = any(one in ("tp", "fsdp", "pipeline") for one in parameters)
+        is_sharded = any(one in ("tp", "fsdp", "fsdp1", "pipeline") for one in parameters)
         if is_sharded or item.get_closest_marker("cpu_only") is not None:
             item.add_marker(pytest.mark.skip(reason="NCCL needs a device for each rank"))
 

@@ -212,9 +212,9 @@ def test_micro_batches_and_evaluations_are_told_apart(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("model", "wrap", "ranks"), [
-    ("plain", "none", 1), ("gpt2", "ddp", 2), ("gpt2", "fsdp1", 2), pytest.param("llama", "tp", 2, marks=CPU_ONLY),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("model", "wrap", "ranks"), [("plain", "none", 1), ("gpt2", "ddp", 2), ("gpt2", "fsdp1", 2), ("llama", "tp", 2)]
+)
 def test_after_detach_no_hook_is_left_and_the_losses_are_those_without_a_tracer(
     model: str, wrap: str, ranks: int, tmp_path: Path
 ) -> None:

@@ -101,6 +101,7 @@ CASES = [
 ]
 
 
+@pytest.mark.cpu_only
 def test_flat_weights_are_not_watched_and_training_goes_on(tmp_path: Path) -> None:
     refused = run_ranks(refused_updates, 2, tmp_path, options(tmp_path), env=environment(tmp_path))
     assert all("keeps the weights in flat tensors" in one and "use fully_shard (FSDP2)" in one for one in refused), refused
