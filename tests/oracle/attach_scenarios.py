@@ -6,6 +6,7 @@ Each function runs on every rank and returns what the test looks at. `attach`: a
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import signal
 import sys
@@ -68,6 +69,38 @@ class Training:
         if self.run is not None:
             self.run.detach()
         return self.losses
+
+
+def logged(attach: Options, values: list[Any]) -> list[str]:
+    """Logs each value as the loss of a step. Returns the refusals."""
+    import tensor_tracer as tt
+
+    training, refusals = Training("plain", "none", attach), []
+    for number, value in enumerate(values, 1):
+        with training.run.step():
+            training.take(loss_of(training.model, batch_of(number, 0, {"wrap": "none"}, 0, 1)))
+        try:
+            training.run.log(loss=value)
+        except tt.TensorTracerError as error:
+            refusals.append(str(error))
+    training.run.detach()
+    return refusals
+
+
+def copied(attach: Options, kind: str) -> list[float]:
+    """From step 2 on, a copy, an average of the weights and a file of the model run, too; they are not of the run."""
+    training = Training(kind, "none", attach)
+    others: list[Any] = [copy.deepcopy(training.model)]
+
+    def run_others(step: int) -> None:
+        if step == 3:
+            others.append(torch.optim.swa_utils.AveragedModel(training.model))
+            torch.save(training.model, Path(sys.argv[1]) / "model.pt")
+            others.append(torch.load(Path(sys.argv[1]) / "model.pt", weights_only=False))
+        for other in others:
+            loss_of(other, batch_of(step, 0, {"wrap": "none"}, 0, 1)).backward()
+
+    return training.steps(5, run_others)
 
 
 def refused_updates(attach: Options) -> str:

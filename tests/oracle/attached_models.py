@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -26,7 +27,53 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
+class Block(nn.Module):
+    """Writes the residual stream into what its last module returned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 48), nn.Linear(48, 32)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        added: Tensor = self.down(self.up(self.norm(hidden)).relu())
+        added += hidden
+        return added
+
+
+class InPlace(nn.Module):
+    """With more positions than tokens in the vocabulary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions, self.words = nn.Embedding(256, 32), nn.Embedding(VOCABULARY, 32)
+        self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
+        self.last, self.head = nn.LayerNorm(32), nn.Linear(32, VOCABULARY)
+
+    def forward(self, input_ids: Tensor, labels: Tensor | None = None, **_: Any) -> Any:
+        hidden = self.words(input_ids) + self.positions(torch.arange(input_ids.shape[1]))
+        states = [hidden]
+        for block in self.blocks:
+            hidden = block(hidden)
+            states.append(hidden)
+        states[-1] = self.last(hidden)
+        logits = self.head(states[-1])
+        if labels is None:
+            return SimpleNamespace(hidden_states=states, logits=logits)
+        return Output(logits)
+
+
+class Output(dict[str, Tensor]):
+    """As a model of Transformers returns its results."""
+
+    def __init__(self, logits: Tensor) -> None:
+        super().__init__(logits=logits)
+        self.loss = logits.square().mean()
+
+
 def make_model(kind: str) -> nn.Module:
+    if kind == "in-place":
+        torch.manual_seed(7)
+        return InPlace()
     import transformers
 
     torch.manual_seed(7)
@@ -60,3 +107,20 @@ def watched(attach: dict[str, Any], kind: str) -> list[dict[str, Tensor]]:
             optimizer.zero_grad()
     run.detach()
     return steps
+
+
+def scores_of_t5(attach: dict[str, Any]) -> list[dict[str, Any]]:
+    """The points of attention. Beside its result, T5's attention returns its bias of positions, [batch, heads, queries,
+    keys]."""
+    import tensor_tracer as tt
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    model = T5ForConditionalGeneration(T5Config(
+        d_model=32, d_kv=8, d_ff=48, num_layers=LAYERS, num_heads=4, vocab_size=VOCABULARY, decoder_start_token_id=0,
+    ))  # fmt: skip
+    run, ids = tt.attach(model, **attach), torch.ones(2, 12, dtype=torch.int64)
+    with run.step():
+        model(input_ids=ids, labels=ids).loss.backward()
+    points = [point for point in run.points() if point["path"].endswith("scores")]
+    run.detach()
+    return points

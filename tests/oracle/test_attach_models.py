@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attached_models import LAYERS, MODELS, STEPS, watched
+from attached_models import LAYERS, MODELS, STEPS, scores_of_t5, watched
 from forked_ranks import run_ranks
 from test_attach_safety import environment, options, records
 
@@ -20,7 +20,7 @@ WITHOUT_NORM = {"bert"}  # its layers end with a norm, and a linear layer is bet
 WITHOUT_LENS = {"bert", "gemma2"}  # Gemma's logits are not those of the output layer
 
 
-@pytest.mark.parametrize("kind", [*MODELS, pytest.param("lora", marks=pytest.mark.smoke)])
+@pytest.mark.parametrize("kind", [*MODELS, "in-place", pytest.param("lora", marks=pytest.mark.smoke)])
 def test_states_and_lens_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
     points = [one for one in POINTS if not (one == "FinalNorm" and kind in WITHOUT_NORM)]
     points = [one for one in points if not (one == "LogitLens" and kind in WITHOUT_LENS)]
@@ -39,3 +39,10 @@ def test_states_and_lens_are_those_of_transformers(kind: str, tmp_path: Path) ->
             assert np.array_equal(record.values, logits if row is None else states[row]), record
     layers = {"HiddenStates": range(1, LAYERS + 1), "LogitLens": range(1, LAYERS + 1)}
     assert seen == {(one, n, step) for one in points for n in layers.get(one, (0,)) for step in range(2, STEPS + 1)}
+
+
+def test_a_bias_of_positions_is_no_attention(tmp_path: Path) -> None:
+    attach = options(tmp_path, plan={"entries": []})
+    [points] = run_ranks(scores_of_t5, 1, tmp_path, attach, env=environment(tmp_path))
+    assert len(points) == 3 * LAYERS
+    assert all("keeps no probabilities" in point["problem"] for point in points), points

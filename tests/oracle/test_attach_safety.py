@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,25 @@ def test_a_pause_may_last_longer_than_the_limit_of_the_groups(tmp_path: Path) ->
     place = tmp_path / "without"
     arguments = None, "plain", "ddp", len(ended[0].result)
     assert run_ranks(scenarios.train, 2, place, *arguments, env=environment(place)) == results(ended)
+
+
+def test_a_loss_that_is_not_finite_is_logged_and_other_values_are_refused(tmp_path: Path) -> None:
+    values = [1.0, float("nan"), float("inf"), 2.0, torch.ones(2), "much", 3.0]
+    [refusals] = run_ranks(scenarios.logged, 1, tmp_path, options(tmp_path), values, env=environment(tmp_path))
+    assert [refusal.partition(";")[0] for refusal in refusals] == [
+        "log(loss=...): tensor([1., 1.]) is no number", "log(loss=...): 'much' is no number"]  # fmt: skip
+    assert {record.step for record in records(tmp_path)} == set(range(2, 8)), "the tracer stays on"
+    with open_recording(next((tmp_path / "record").glob("*.ttrec"))) as recording:
+        steps, losses = recording.scalars("loss")
+    assert (list(steps), list(losses)) == ([1, 4, 7], [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("kind", ["plain", "gpt2"])
+def test_copies_of_the_model_are_not_traced(kind: str, tmp_path: Path) -> None:
+    watched, alone = both(scenarios.copied, 1, tmp_path, kind)
+    assert results(watched) == results(alone)
+    of_step = Counter(record.step for record in records(tmp_path / "with"))
+    assert set(of_step) == {2, 3, 4, 5} and len(set(of_step.values())) == 1
 
 
 LOST = [
@@ -262,6 +282,8 @@ ERRORS = [
     ("", 2, {}, {"placements": {"x": 3}}, "invalid_argument", "3 is not a placement"),
     ("", 2, {"plan": {"entries": [{"point": "none*"}]}}, {}, "invalid_argument", "no place has a name like"),
     ("", 2, {"plan": {"entries": [{"point": "Nowhere"}]}}, {}, "invalid_argument", "Nowhere"),
+    ("", 2, {"plan": {"entries": 30 * [{"point": "*"}]}}, {}, "invalid_argument", "of '*', the plan has"),
+    ("", 2, {"plan": []}, {}, "invalid_argument", "list is no plan"),
     ("", 2, {"files": "/nowhere"}, {"files": None}, "invalid_argument", "there is no folder"),
 ]
 

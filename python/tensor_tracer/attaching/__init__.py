@@ -152,6 +152,9 @@ def _find_parts(model: Any) -> list[Part]:
 def _read_plan(plan: str | Path | Mapping[str, Any] | None) -> Any:
     if plan is None or isinstance(plan, Mapping):
         return plan
+    if not isinstance(plan, (str, Path)):
+        message = f"{type(plan).__name__} is no plan"
+        raise TensorTracerError("invalid_argument", message, "plan", 'give {"entries": [...]}, or a JSON file with it')
     try:
         return json.loads(Path(plan).read_text())
     except (OSError, ValueError) as error:

@@ -16,6 +16,7 @@ from torch.utils.hooks import RemovableHandle
 from tensor_tracer.attaching import facts as about
 from tensor_tracer.attaching.head import Head
 from tensor_tracer.attaching.hooks import SiteHooks
+from tensor_tracer.attaching.inert import Hook
 from tensor_tracer.attaching.layouts import Layouts
 from tensor_tracer.attaching.learning import Learner, first_tensor
 from tensor_tracer.attaching.parts import Part
@@ -86,8 +87,8 @@ class Chunk:
         self._open: list[_Open] = []
         self._now: _Open | None = None  # the pass whose forward runs
         self._handles: list[RemovableHandle] = [
-            self.root.register_forward_pre_hook(self._before, with_kwargs=True, prepend=True),
-            self.root.register_forward_hook(self._after),
+            self.root.register_forward_pre_hook(Hook(self._before), with_kwargs=True, prepend=True),
+            self.root.register_forward_hook(Hook(self._after)),
         ]
         if self._caller is not None:
             self._watch_calls()

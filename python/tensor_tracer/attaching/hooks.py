@@ -15,6 +15,7 @@ from torch.utils.hooks import RemovableHandle
 from tensor_tracer.attaching import points
 from tensor_tracer.attaching.attention import AttentionCall, AttentionWatch
 from tensor_tracer.attaching.head import Head
+from tensor_tracer.attaching.inert import Hook
 from tensor_tracer.attaching.learning import Member, first_tensor, member_of, replaced
 from tensor_tracer.attaching.table import Site, kSequenceFirst
 from tensor_tracer.attaching.weights import WeightEdit, local_weight, parts_like
@@ -58,8 +59,8 @@ class SiteHooks:
         self._installed = needed
         if needed[1]:
             for number, module in self._layers.items():
-                self._handles.append(module.register_forward_pre_hook(self._ask_skip(number), with_kwargs=True))
-                self._handles.append(module.register_forward_hook(self._skip(number)))
+                self._handles.append(module.register_forward_pre_hook(Hook(self._ask_skip(number)), with_kwargs=True))
+                self._handles.append(module.register_forward_hook(Hook(self._skip(number))))
         made: dict[nn.Module, dict[str, int]] = {}
         for number in sorted(needed[0]):
             site = self._sites[number]
@@ -98,8 +99,8 @@ class SiteHooks:
     def _install_attention(self, module: nn.Module, parts: dict[str, int]) -> None:
         """`parts`: the sites that are recomputed from the module's attention, by their part."""
         watch = AttentionWatch(lambda args, kwargs: self._capture_attention(parts, args, kwargs))
-        self._handles.append(module.register_forward_pre_hook(lambda *_: watch.start()))
-        self._handles.append(module.register_forward_hook(lambda *_: watch.stop(), always_call=True))
+        self._handles.append(module.register_forward_pre_hook(Hook(lambda *_: watch.start())))
+        self._handles.append(module.register_forward_hook(Hook(lambda *_: watch.stop()), always_call=True))
 
     def _capture_attention(self, parts: dict[str, int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self.forward is None or not self._failed.isdisjoint(parts.values()):
@@ -126,9 +127,9 @@ class SiteHooks:
             self._capture_lens(number, of, member_of(args if args else kwargs, member))
 
         if of.seen.is_output:
-            self._handles.append(module.register_forward_hook(after))
+            self._handles.append(module.register_forward_hook(Hook(after)))
         else:
-            self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+            self._handles.append(module.register_forward_pre_hook(Hook(before), with_kwargs=True))
 
     def _capture_lens(self, number: int, of: Site, hidden: Tensor) -> None:
         self._reached.add(number)
@@ -160,7 +161,7 @@ class SiteHooks:
                 return self._pass_through(number, output, member)
 
             is_root = not site.seen.path  # a hook that is already there ends the forward
-            self._handles.append(module.register_forward_hook(after, prepend=is_root))
+            self._handles.append(module.register_forward_hook(Hook(after), prepend=is_root))
             return
 
         def before(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -170,7 +171,7 @@ class SiteHooks:
             changed = self._pass_through(number, dict(kwargs), member)
             return None if changed is None else (args, changed)
 
-        self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+        self._handles.append(module.register_forward_pre_hook(Hook(before), with_kwargs=True))
 
     def at_point(self, name: str, _placement: str, tensor: Tensor, is_compiled: bool) -> Tensor | None:
         number = self._points.get(name)

@@ -16,6 +16,7 @@ from torch.utils.hooks import RemovableHandle
 
 from tensor_tracer.attaching import backwards, points
 from tensor_tracer.attaching.attention import PARTS, AttentionCall, AttentionWatch, is_attention, why_unseen
+from tensor_tracer.attaching.inert import Hook
 from tensor_tracer.attaching.layouts import Layout, Layouts, kUnseenGradient
 from tensor_tracer.attaching.paths import named_modules
 from tensor_tracer.attaching.wrappers import local_of
@@ -76,9 +77,10 @@ class Learner:
         self.seen: list[Seen] = []
         self.failures: list[str] = []
         self.tokens: Tensor | None = None
+        self.text_size = 0  # the rows of the embedding that got the tokens; 0: none did
         self.loss_scale: float | None = None  # as of backwards.loss_scale(); None: not known
         self._received: Tensor | None = None
-        self._of_tensor: dict[int, tuple[weakref.ref[Tensor], Seen]] = {}
+        self._of_tensor: dict[int, tuple[weakref.ref[Tensor], int, Seen]] = {}  # with the version of the numbers
         self._of_memory: dict[Any, list[tuple[weakref.ref[Tensor], Seen]]] = {}
         self._calls: dict[str, int] = {}
         self._is_forward_over = False
@@ -97,8 +99,8 @@ class Learner:
                 layout = Layout(problem=_kCompiled)
                 self.seen.append(Seen(path, module, "output", None, (), torch.float32, layout, 0, True))
                 continue
-            self._handles.append(module.register_forward_pre_hook(self._before(path), with_kwargs=True))
-            self._handles.append(module.register_forward_hook(self._after(path), always_call=True))
+            self._handles.append(module.register_forward_pre_hook(Hook(self._before(path)), with_kwargs=True))
+            self._handles.append(module.register_forward_hook(Hook(self._after(path)), always_call=True))
 
     def finish(self, output: Any) -> None:
         """`output`: of the root module."""
@@ -153,9 +155,16 @@ class Learner:
                 self._attention.start()
             self._open.append((path, module))
             self._calls[path] = self._calls.get(path, 0) + 1
+            if isinstance(module, nn.Embedding) and args and not self.text_size and self._are_tokens(args[0]):
+                self.text_size = module.num_embeddings
             self._see_member(path, module, "input", *first_tensor(args if args else kwargs))
 
         return hook
+
+    def _are_tokens(self, ids: Any) -> bool:
+        if self.tokens is None or not isinstance(ids, Tensor) or ids.shape != self.tokens.shape:
+            return False
+        return torch.equal(local_of(ids), self.tokens)
 
     def _after(self, path: str) -> Any:
         def hook(module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
@@ -213,14 +222,14 @@ class Learner:
             self.failures.append(f"{path}: {error}")
 
     def _see(self, path: str, module: nn.Module, part: str, member: Member, tensor: Tensor) -> None:
-        known = self._of_tensor.get(id(tensor))
+        known = self._seen_before(tensor)
         name = _name_of(path, part)
         layout = self._layout_of(path, module, part, tensor)
-        is_summed = known is not None and known[1].layout.problem and not layout.problem and layout.is_known  # in place
-        if known is not None and known[0]() is tensor and not is_summed:
-            known[1].aliases.append(name)
-            if layout.is_of_user or not known[1].layout.is_known:  # the module that passes it on may know more
-                known[1].layout = layout
+        is_summed = known is not None and known.layout.problem and not layout.problem and layout.is_known  # in place
+        if known is not None and not is_summed:
+            known.aliases.append(name)
+            if layout.is_of_user or not known.layout.is_known:  # the module that passes it on may know more
+                known.layout = layout
             return
         if (calls := self._calls.get(path, 1)) > 1:
             for seen in self.seen:
@@ -232,9 +241,15 @@ class Learner:
         is_received, shape, device = tensor is self._received, tuple(local.shape), tensor.device
         seen = Seen(path, module, part, member, shape, tensor.dtype, layout, bits, is_constant, is_received, device)
         self.seen.append(seen)
-        self._of_tensor[id(tensor)] = (weakref.ref(tensor), seen)
+        self._of_tensor[id(tensor)] = (weakref.ref(tensor), _version_of(tensor), seen)
         self._watch_gradient(seen, tensor)
         self._share_layout(seen, tensor, local)
+
+    def _seen_before(self, tensor: Tensor) -> Seen | None:
+        """The place of this tensor, if nothing has written into it since."""
+        reference, version, seen = self._of_tensor.get(id(tensor), (None, 0, None))
+        is_same = reference is not None and reference() is tensor and version == _version_of(tensor)
+        return seen if is_same else None
 
     def _watch_recomputed(self, name: str, tensor: Tensor) -> None:
         """A recomputation makes the graph of the gradients only in the backward."""
@@ -298,8 +313,15 @@ def probabilities_in(output: Any) -> tuple[Member, Tensor | None]:
     its first tensor."""
     for index, found in enumerate(output if isinstance(output, tuple) else ()):
         if index > 0 and isinstance(found, Tensor) and _is_square(found.shape) and found.is_floating_point():
-            return index, found
+            local = local_of(found.detach())
+            if bool((local >= 0).all() & local.any()):  # a bias of positions is not
+                return index, found
     return None, None
+
+
+def _version_of(tensor: Tensor) -> int:
+    """Counts the writes into the tensor."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def _is_square(shape: tuple[int, ...]) -> bool:

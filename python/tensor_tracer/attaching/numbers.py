@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,6 +12,21 @@ import torch.distributed as dist
 from torch import Tensor
 
 from tensor_tracer.attaching.groups import Groups
+from tensor_tracer.errors import TensorTracerError
+
+def number_of(name: str, value: float | Tensor) -> float:
+    """Raises TensorTracerError."""
+    try:
+        return float(value.detach() if isinstance(value, Tensor) else value)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        remedy = "give a number, or a tensor of one element"
+        raise TensorTracerError("invalid_argument", f"{value!r} is no number", f"log({name}=...)", remedy) from error
+
+
+def json_of(numbers: Mapping[str, float]) -> str:
+    """For the library, which reads null as NaN. JSON has no other form of it."""
+    return json.dumps({name: value if math.isfinite(value) else None for name, value in numbers.items()})
+
 
 _kNames = ("loss", "lr", "grad_norm", "valid_loss", "tokens_per_second")
 
@@ -36,12 +52,13 @@ class StageNumbers:
         """Between steps, on every rank."""
         self.wait()
         if self.is_source:
-            numbers = [self._numbers.get(name, math.nan) for name in ("step", *_kNames)]
+            names = ("step", *_kNames)
+            numbers = [[self._numbers.get(name, 0.0) for name in names], [float(name in self._numbers) for name in names]]
             self._numbers = {}
             self._buffer = torch.tensor(numbers, dtype=torch.float64)
             self._pending = dist.isend(self._buffer, 0, group=self._group)
         elif self._is_target:
-            self._buffer = torch.empty(1 + len(_kNames), dtype=torch.float64)
+            self._buffer = torch.empty(2, 1 + len(_kNames), dtype=torch.float64)
             self._pending = dist.irecv(self._buffer, self._last, group=self._group)
 
     def wait(self) -> None:
@@ -51,8 +68,8 @@ class StageNumbers:
         self._pending.wait()
         self._pending = None
         if self._is_target and self._buffer is not None:
-            numbers = dict(zip(("step", *_kNames), self._buffer.tolist(), strict=True))
-            found = {name: number for name, number in numbers.items() if not math.isnan(number)}
+            numbers, are_there = self._buffer.tolist()
+            found = {name: one for name, one, is_there in zip(("step", *_kNames), numbers, are_there, strict=True) if is_there}
             if "step" in found:
                 self._take(found | {"step": int(found["step"])})
 

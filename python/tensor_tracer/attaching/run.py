@@ -21,7 +21,7 @@ from tensor_tracer.attaching.head import offer, withdraw
 from tensor_tracer.attaching.hub_child import HubChild
 from tensor_tracer.attaching.layouts import Layouts
 from tensor_tracer.attaching.names import Names
-from tensor_tracer.attaching.numbers import StageNumbers
+from tensor_tracer.attaching.numbers import StageNumbers, json_of, number_of
 from tensor_tracer.attaching.parts import Part
 from tensor_tracer.attaching.plans import expand
 from tensor_tracer.attaching.prompts import PromptModel, PromptOptions, texts_of
@@ -100,7 +100,7 @@ class AttachedRun:
 
     @property
     def run_dir(self) -> str:
-        """The run's directory, for tensor_tracer.connect(); empty on other ranks than global rank 0."""
+        """The run's directory, for tensor_tracer.connect(run_dir=...); empty on other ranks than global rank 0."""
         return str(self._hub.get("token_path", "")).removesuffix("/token")
 
     @property
@@ -185,10 +185,7 @@ class AttachedRun:
         rank 0 are shown, and one step later those of the last stage of its pipeline. None: this rank has no number."""
         if not self._hub and not self._far.is_source:
             return
-        sent = {
-            name: float(value.detach() if isinstance(value, Tensor) else value)
-            for name, value in numbers.items() if value is not None
-        }  # fmt: skip
+        sent = {name: number_of(name, value) for name, value in numbers.items() if value is not None}
         if self._far.is_source:
             self._far.log(max(self._step, 1), sent)
             return
@@ -475,7 +472,7 @@ class AttachedRun:
     def _send_numbers(self) -> None:
         if self._numbers is not None and self._hub and self.has_learned:
             with self.guarded("sending the numbers of a step"):
-                self._native.send_event("step", json.dumps(self._numbers))
+                self._native.send_event("step", json_of(self._numbers))
         self._numbers = None
 
     def _exchange_numbers(self, is_last: bool = False) -> None:
@@ -487,7 +484,7 @@ class AttachedRun:
 
     def _send_far(self, numbers: dict[str, float]) -> None:
         if self._hub and self.has_learned:
-            self._native.send_event("step", json.dumps(numbers))
+            self._native.send_event("step", json_of(numbers))
 
     def _warn(self, message: str) -> None:
         print(f"tensor_tracer: warning: {message}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -109,7 +110,7 @@ def _part_of(chunk: Chunk, learner: Learner, ranks: int, updates: UpdateWatch | 
     known = about.known_of(chunk.root, ranks)
     sizes = updates.sizes(chunk.stage) if updates is not None else {}
     return _Part(
-        known, batch, learner.tokens is not None, tuple(found), text_size(chunk.root), max(chunk.micro_batch, 1), sizes,
+        known, batch, learner.tokens is not None, tuple(found), learner.text_size or text_size(chunk.root), max(chunk.micro_batch, 1), sizes,
         learner.loss_scale,
     )  # fmt: skip
 
@@ -117,10 +118,8 @@ def _part_of(chunk: Chunk, learner: Learner, ranks: int, updates: UpdateWatch | 
 def _batch_of(learner: Learner) -> Batch:
     if learner.tokens is not None:
         return Batch(learner.tokens.shape[0], learner.tokens.shape[1])
-    for seen in learner.seen:
-        if len(seen.shape) == 3:
-            return Batch(seen.shape[0], seen.shape[1])
-    return Batch(1, 1)
+    shapes = Counter(seen.shape[:2] for seen in learner.seen if len(seen.shape) == 3)
+    return Batch(*shapes.most_common(1)[0][0]) if shapes else Batch(1, 1)
 
 
 def _join(own: dict[int, list[Site]], groups: Groups) -> list[Site]:

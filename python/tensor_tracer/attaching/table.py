@@ -86,7 +86,8 @@ def find_layers(root: nn.Module, seen: Sequence[Seen], before: int = 0) -> dict[
         if not paths or len({type(getattr(child, "_orig_mod", child)) for child in children.values()}) > 1:
             continue
         weights = (weight for child in module.children() for weight in child.parameters())
-        size = sum(flat.get(id(weight), weight.numel()) for weight in weights), sum(1 for _ in module.modules())
+        elements = sum(flat.get(id(weight), weight.numel()) for weight in weights)
+        size = elements, sum(1 for _ in module.modules()) if flat else 0  # a wrapper of all has the weights of a layer
         if size > best[0]:
             best = size, {
                 child: megatron.layer_number(module) or before + number
@@ -171,7 +172,8 @@ def _shape(site: Site, batch: Batch, ranks: int) -> None:
     shape = site.seen.shape
     view = _view_of(site.seen, batch, ranks)
     if view is None:
-        site.problem = f"its shape {list(shape)} is not [batch, sequence, features]"
+        site.problem = f"its shape {list(shape)} is not [batch, sequence, features] with "
+        site.problem += f"{batch.rows} rows and {batch.tokens} tokens"
         return
     dims = ["batch", "sequence", "features"] if len(shape) < 4 else ["batch", "heads", "sequence", "keys"]
     site.row = {"view": view, "dims": dims, "features": shape[-1]}

@@ -17,6 +17,7 @@ from torch.utils.hooks import RemovableHandle
 
 from tensor_tracer.attaching import megatron
 from tensor_tracer.attaching.flat_weights import is_flat
+from tensor_tracer.attaching.inert import Hook
 from tensor_tracer.attaching.layouts import Layout, Layouts
 from tensor_tracer.attaching.learning import Seen, fingerprint
 from tensor_tracer.attaching.names import WEIGHTS
@@ -123,8 +124,8 @@ class WeightEdit:
     def install(self) -> list[RemovableHandle]:
         handles = []
         for index, part in enumerate(self._parts):
-            handles.append(part.module.register_forward_pre_hook(self._before(index)))
-            handles.append(part.module.register_forward_hook(self._after(index), always_call=True))
+            handles.append(part.module.register_forward_pre_hook(Hook(self._before(index))))
+            handles.append(part.module.register_forward_hook(Hook(self._after(index)), always_call=True))
         return handles
 
     def _before(self, index: int) -> Any:
