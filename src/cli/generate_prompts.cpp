@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "tensor_tracer/base/byte_order_mark.h"
 #include "tensor_tracer/base/private_file.h"
 
 namespace tt::cli {
@@ -83,7 +84,7 @@ base::Status read_prompt_lines(const std::string& path, GeneratePrompts& into) {
                                   "give a file of at most 64 MiB");
   }
   const bool is_json = std::filesystem::path(path).extension() == ".jsonl";
-  std::istringstream in(std::move(bytes).value());
+  std::istringstream in(std::string(base::without_byte_order_mark(bytes.value())));
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     if (!line.empty() && line.back() == '\r') line.pop_back();

@@ -100,7 +100,10 @@ void RunLog::recording(const std::string& path) {
   say(text);
 }
 
-void RunLog::notice(const std::string& text) { say("note   " + text); }
+void RunLog::notice(const std::string& text) {
+  finish();
+  say("note   " + text);
+}
 
 void RunLog::change(const std::string& text) {
   finish();

@@ -29,7 +29,7 @@ class RunLog {
   void hub(const link::HubInfo& hub);
   /// `path`: the file of the recording; empty if the run is not recorded.
   void recording(const std::string& path);
-  /// A hint about tracing, printed before tracing begins.
+  /// A hint about tracing, or what happened to the programs.
   void notice(const std::string& text);
   /// The checkpoint that the run resumes from.
   void resume(const std::string& checkpoint, std::int64_t step);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -78,11 +79,15 @@ base::Status check_vector(const Steering& steering, const intervene::Context& co
   const auto layers = base::parse_numbers(steering.layers).value();
   for (const std::uint16_t layer : layers) {
     const float* const row = found.row(layer);
-    if (std::any_of(row, row + found.hidden_size, [](float x) { return std::abs(x) > 0; }))
-      continue;
-    return base::invalid_argument(flag_of(steering),
-                                  fmt::format("row {} of \"{}\" is zero", layer, steering.vector),
-                                  "give other layers");
+    const std::span<const float> numbers(row, static_cast<std::size_t>(found.hidden_size));
+    const bool is_finite = std::ranges::all_of(
+        numbers, [](float x) { return std::isfinite(x); });
+    if (is_finite && std::ranges::any_of(numbers, [](float x) { return x != 0; })) continue;
+    return base::invalid_argument(
+        flag_of(steering),
+        fmt::format("row {} of \"{}\" {}", layer, steering.vector,
+                    is_finite ? "is zero" : "has a number that is not finite"),
+        "give other layers");
   }
   return {};
 }

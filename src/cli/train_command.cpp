@@ -229,6 +229,7 @@ void train(TrainSetup& run, const comm::World& world, control::HubSession* hub, 
   train::TrainerParts parts = parts_of(run, world);
   if (is_first) {
     parts.on_step = [&log](const train::StepReport& report) { log.step(report); };
+    parts.on_notice = [&log](const std::string& text) { log.notice(text); };
     parts.is_told_to_stop = [&signals] { return signals.received() != 0; };
     entropy = run.data.unigram_entropy();
     log.data(run.data);

@@ -202,6 +202,13 @@ int extract_on_ranks(ExtractSetup& setup, const comm::ProcessGroup& world) {
     for (const std::string& notice : setup.model.notices) fmt::print(stderr, "note   {}\n", notice);
   const auto extracted = extract_vectors(setup, *loaded.value().model, groups);
   if (world.rank() != 0) return kExitDone;
+  const bool lacks_scores = std::ranges::any_of(
+      extracted, [](const ExtractedVector& one) { return one.rows.defined() && !one.scores; });
+  if (setup.options.held_out > 0 && lacks_scores) {
+    fmt::print(stderr,
+               "note   the texts are too few to hold some out: all are in the vector, and no layer "
+               "is called the best\n");
+  }
   const auto status = write_extracted(setup, loaded.value().fingerprint, extracted);
   return status ? kExitDone : report(status.error());
 }

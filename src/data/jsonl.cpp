@@ -23,6 +23,21 @@ base::Error wrong_line(const std::string& place, const std::string& message,
   return base::invalid_argument("--data-path", place + " " + message, remedy);
 }
 
+// JSON in UTF-8, or the reason and the place of the error.
+base::Result<json> parse_line(std::string_view text, const std::string& place) {
+  try {
+    return json::parse(text);
+  } catch (const json::parse_error& error) {
+    const auto byte = std::min(error.byte, text.size());
+    const std::string_view near = text.substr(byte > 9 ? byte - 9 : 0, 18);
+    const bool is_number = near.find("NaN") != near.npos || near.find("Infinity") != near.npos;
+    return wrong_line(place, fmt::format("is not JSON in UTF-8: the error is at byte {}", byte),
+                      is_number ? "JSON has no NaN and no Infinity: write null there" : kForms);
+  } catch (const json::out_of_range&) {
+    return wrong_line(place, "has a number that is too large for 64 bits", "write it as a text");
+  }
+}
+
 // A member that must be a text.
 base::Result<std::string> text_of(const json& line, const char* key, const std::string& place) {
   const auto found = line.find(key);
@@ -84,12 +99,28 @@ class Collector {
   bool has_prompt_ = false;
 };
 
+// The tokens of a response that `generate` wrote. Its text has no special tokens, and a character
+// that the last token leaves incomplete is replaced there.
+base::Result<std::optional<std::vector<std::int64_t>>> generated_ids(const json& line,
+                                                                     const std::string& place) {
+  const auto found = line.find("token_ids");
+  if (found == line.end()) return std::optional<std::vector<std::int64_t>>();
+  const auto is_id = [](const json& one) { return one.is_number_unsigned(); };
+  if (!found->is_array() || !std::ranges::all_of(*found, is_id))
+    return wrong_line(place, "has \"token_ids\" that are not ids", "leave them out");
+  auto ids = found->get<std::vector<std::int64_t>>();
+  if (!ids.empty() && line.value("finish_reason", json()) == "stop") ids.pop_back();
+  return std::optional(std::move(ids));
+}
+
 }  // namespace
 
 base::Result<LineTexts> read_line(std::string_view text, const std::string& place,
                                   const std::string& file, bool takes_generated) {
-  const json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!line.is_object()) return wrong_line(place, "is not a JSON object in UTF-8");
+  const auto parsed = parse_line(text, place);
+  if (!parsed) return parsed.error();
+  const json& line = parsed.value();
+  if (!line.is_object()) return wrong_line(place, "is not a JSON object");
   const bool has_text = line.contains("text");
   const bool has_prompt = line.contains("prompt"), has_response = line.contains("response");
   if (line.contains("messages")) {
@@ -112,7 +143,12 @@ base::Result<LineTexts> read_line(std::string_view text, const std::string& plac
     if (!prompt) return prompt.error();
     texts.prompt = std::move(prompt).value();
   }
-  if (is_generated && line["text"] == "") return texts;  // the first token was the end token
+  if (is_generated) {
+    auto ids = generated_ids(line, place);
+    if (!ids) return ids.error();
+    texts.counted_ids = std::move(ids).value();
+    if (texts.counted_ids || line["text"] == "") return texts;
+  }
   auto counted = text_of(line, has_text ? "text" : "response", place);
   if (!counted) return counted.error();
   texts.counted = std::move(counted).value();

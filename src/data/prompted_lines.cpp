@@ -1,8 +1,8 @@
 #include "src/data/prompted_lines.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
-
-#include "tensor_tracer/data/jsonl.h"
 
 namespace tt::data {
 
@@ -31,6 +31,20 @@ base::Status PromptedLines::add(const std::string& text, PromptedText& to) const
   return {};
 }
 
+base::Status PromptedLines::add_counted(const LineTexts& texts, PromptedText& to) const {
+  if (!texts.counted_ids) return add(texts.counted, to);
+  for (const std::int64_t id : *texts.counted_ids) {
+    if (id < options_.vocab_size) continue;
+    return base::invalid_argument(options_.option,
+                                  place() + " has the token id " + std::to_string(id) +
+                                      ", and the model " + std::to_string(options_.vocab_size) +
+                                      " ids",
+                                  "give responses of this model");
+  }
+  std::ranges::copy(*texts.counted_ids, std::back_inserter(to.ids));
+  return {};
+}
+
 nlohmann::ordered_json PromptedLines::object() const {
   if (is_json_) return nlohmann::ordered_json::parse(line_);
   return {{"text", line_}};
@@ -51,7 +65,7 @@ base::Result<std::optional<PromptedText>> PromptedLines::next() {
   PromptedText made;
   if (auto status = add(texts.prompt, made); !status) return status.error();
   const std::int64_t begin = made.length();
-  if (auto status = add(texts.counted, made); !status) return status.error();
+  if (auto status = add_counted(texts, made); !status) return status.error();
   if (begin < made.length()) made.response.emplace_back(begin, made.length());
   return std::optional(std::move(made));
 }

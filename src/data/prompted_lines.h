@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "src/data/line_cursor.h"
+#include "tensor_tracer/data/jsonl.h"
 #include "tensor_tracer/data/prompted_texts.h"
 
 namespace tt::data {
@@ -24,6 +25,7 @@ class PromptedLines : public PromptedTexts {
  private:
   base::Error wrong(base::Error error) const;
   base::Status add(const std::string& text, PromptedText& to) const;
+  base::Status add_counted(const LineTexts& texts, PromptedText& to) const;
 
   const std::string path_;
   const bool is_json_;

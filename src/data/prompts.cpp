@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tensor_tracer/base/byte_order_mark.h"
 #include "tensor_tracer/base/private_file.h"
 
 namespace tt::data {
@@ -118,7 +119,7 @@ base::Result<PromptSet> PromptReader::read_file(const std::string& path) const {
   PromptSet set;
   set.name = file.stem().string();
   const bool is_json = file.extension() == ".jsonl";
-  std::istringstream in(std::move(bytes).value());
+  std::istringstream in(std::string(base::without_byte_order_mark(bytes.value())));
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     if (!line.empty() && line.back() == '\r') line.pop_back();

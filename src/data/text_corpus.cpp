@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tensor_tracer/base/byte_order_mark.h"
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/base/hash.h"
 #include "tensor_tracer/base/mapped_file.h"
@@ -94,10 +95,10 @@ base::Result<TextCorpus> TextCorpus::open(const std::vector<std::string>& paths,
     for (const fs::path& file : files.value()) {
       auto bytes = load(file);
       if (!bytes) return cannot(file, "cannot be read");
-      const std::string_view view = **bytes;
+      const std::string_view view = base::without_byte_order_mark(**bytes);
       if (view.empty() || (is_folder && looks_binary(view))) continue;
       corpus.begin_.push_back(corpus.size() + std::ssize(view));
-      corpus.files_.push_back(std::move(*bytes));
+      corpus.files_.push_back(bytes->part(view));
     }
   }
   if (corpus.files_.empty()) return cannot(paths.front(), "holds no text");

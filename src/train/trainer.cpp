@@ -366,11 +366,11 @@ void Trainer::notify_interventions(std::int64_t number) const {
 bool Trainer::recover_from_nonfinite(std::int64_t number) {
   if (parts_.hooks == nullptr || !parts_.hooks->give_up()) return false;
   gradients_.zero();
-  notify_viewers(
-      "log", {{"level", "error"},
-              {"message", "the loss of step " + std::to_string(number) +
-                              " is not finite with programs in force: they are removed, and the "
-                              "step changes no weight"}});
+  const std::string message =
+      "the loss or a gradient of step " + std::to_string(number) +
+      " is not finite with programs in force: they are removed, and the step changes no weight";
+  notify_viewers("log", {{"level", "error"}, {"message", message}});
+  if (parts_.on_notice) parts_.on_notice(message);
   notify_viewers("interventions", parts_.hooks->describe(number + 1));
   return true;
 }

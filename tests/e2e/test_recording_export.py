@@ -201,6 +201,8 @@ def test_safetensors_keeps_the_dtypes_of_the_wire(made: Expected) -> None:
     halves = made.arrays["MLP2.layers.1.gradient"].view("<u4") >> 16
     expected["MLP2.layers.1.gradient"] = "BF16", [4, 1, 4, 8], halves.astype("<u2").tobytes()
     path = exported(made, "safetensors")
+    (other := path.with_name("other")).touch()
+    assert path.stat().st_mode == other.stat().st_mode, "who may read it"
     got = tensors_of(path)
     assert sorted(got) == sorted(expected)
     for name, tensor in got.items():

@@ -163,9 +163,11 @@ def test_full_rows_without_masks_are_the_bits_of_plain_text(tiny: dict[str, Any]
 
 
 HOSTILE = {
-    '{"text": "abc"': "is not a JSON object in UTF-8",
-    "[1, 2]": "is not a JSON object in UTF-8",
-    '{"text": "a\\ud800"}': "is not a JSON object in UTF-8",
+    '{"text": "abc"': "is not JSON in UTF-8: the error is at byte 14",
+    "[1, 2]": "is not a JSON object",
+    '{"text": "a\\ud800"}': "is not JSON in UTF-8: the error is at byte 18",
+    '{"text": "abc", "loss": NaN}': "JSON has no NaN and no Infinity: write null there",
+    '{"text": "abc", "loss": 1e400}': "has a number that is too large for 64 bits",
     '{"txt": "abc"}': 'has no "text" and no "prompt"',
     '{"text": 7}': 'has a "text" that is not a text',
     '{"text": ""}': 'has an empty "text"',

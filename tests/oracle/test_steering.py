@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from data_files import questions, write_jsonl
-from program import Flags, refused, train
+from program import Flags, command, environment, refused, train
 from reference_gpt import Export, ReferenceGpt
 from tensor_tracer import open_recording
 from torch import Tensor
@@ -146,6 +147,15 @@ def test_steering_that_is_off_does_nothing(tiny: dict[str, Any], tmp_path: Path)
         tiny, tmp_path / "plain").losses()  # fmt: skip
 
 
+def test_the_terminal_tells_that_a_program_was_removed(tiny: dict[str, Any], vectors: Path, tmp_path: Path) -> None:
+    """A steering that is so strong that the loss is not finite."""
+    line = command(tiny | {"steer": "evil@1=1e308", "run_dir": tmp_path, "log_format": "text"}, 1)
+    done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    told = "of step 1 is not finite with programs in force: they are removed, and the step changes no weight"
+    assert [one for one in done.stdout.splitlines() if one.startswith("note ")] == [f"note   the loss or a gradient {told}"]
+
+
 def test_wrong_steering_is_named(tiny: dict[str, Any], vectors: Path, tmp_path: Path) -> None:
     def error(**given: Any) -> str:
         return refused(tiny | given)
@@ -162,6 +172,8 @@ def test_wrong_steering_is_named(tiny: dict[str, Any], vectors: Path, tmp_path: 
     assert 'two programs are named "steer-evil-1"' in error(**clash)
     torch.save(torch.zeros(3, SIZE), vectors / "none.pt")
     assert '--ablate: row 2 of "none" is zero' in error(ablate="none@2")
+    torch.save(torch.full((3, SIZE), torch.nan), vectors / "none.pt")
+    assert '--steer: row 1 of "none" has a number that is not finite' in error(steer="none@1=1")
     (vectors / "none.pt").unlink()
     torch.save(torch.ones(5, SIZE), tmp_path / "deep.pt")
     deep = tiny | {"tensor_tracer_vectors": tmp_path / "deep.pt", "steer": "deep@1=1"}

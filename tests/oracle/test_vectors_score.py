@@ -101,7 +101,12 @@ def test_the_output_of_generate_has_the_own_responses(
     answer(*words(model[1], files, tmp_path / "out.jsonl", base_responses=tmp_path / "responses.jsonl"))
     lines = read(tmp_path / "out.jsonl")
     own = projections(model[0], texts_of(read(files / "texts.jsonl")), rows, LAYER)
-    base = projections(model[0], [Text.of(line["text"], line["prompt"]) for line in made], rows, LAYER)
+    assert {line["finish_reason"] for line in made} == {"length"}
+    ids = [(list(line["prompt"].encode()), line["token_ids"]) for line in made]
+    assert any(line["text"].encode() != bytes(one % 256 for one in line["token_ids"]) for line in made)
+    base = projections(
+        model[0], [Text(a + b, [False] * len(a) + [True] * len(b)) for a, b in ids], rows, LAYER
+    )  # fmt: skip
     assert [line["base_projection"] for line in lines] == pytest.approx(base, abs=1e-4)
     assert_ranked(lines, "projection_difference", [a - b for a, b in zip(own, base, strict=True)])
 

@@ -18,11 +18,13 @@ namespace tt::data {
 struct LineTexts {
   std::string prompt;  // empty: none
   std::string counted;
+  std::optional<std::vector<std::int64_t>> counted_ids;  // its tokens, if the line states them
 };
 
 /// Reads a line: an object with "text", or with "prompt" and "response". `place`: the line, for
 /// errors. `file`: its path. `takes_generated`: beside a "prompt", a "text" is the response, as in
-/// the output of `generate`; it may be empty. Error: the line is no such object; for "messages" it
+/// the output of `generate`; it may be empty, and its "token_ids" without an end token at the end
+/// are its tokens. Error: the line is no such object; for "messages" it
 /// names the command that prepares them. Thread: any.
 base::Result<LineTexts> read_line(std::string_view line, const std::string& place,
                                   const std::string& file, bool takes_generated = false);

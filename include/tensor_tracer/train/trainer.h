@@ -88,10 +88,11 @@ struct TrainerParts {
   std::shared_ptr<const checkpoint::TensorStore> adapters;  // to begin from; null: new ones
   HfFolder save_hf;
   AdapterFolder save_adapters;
-  nlohmann::json checkpoint_facts;                 // of the run, for its checkpoints; rank 0
-  Checkpoints::OnSaved on_saved;                   // on rank 0
-  std::function<void(const StepReport&)> on_step;  // called on every rank
-  std::function<bool()> is_told_to_stop;           // on global rank 0: the run ends after its step
+  nlohmann::json checkpoint_facts;                    // of the run, for its checkpoints; rank 0
+  Checkpoints::OnSaved on_saved;                      // on rank 0
+  std::function<void(const StepReport&)> on_step;     // called on every rank
+  std::function<void(const std::string&)> on_notice;  // called on every rank with a line for people
+  std::function<bool()> is_told_to_stop;  // on global rank 0: the run ends after its step
 };
 
 /// A loss or a gradient is not finite. The step was repeated from the same state.

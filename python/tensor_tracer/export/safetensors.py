@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import mmap
+import os
 import struct
 import sys
 from pathlib import Path
@@ -51,6 +52,9 @@ def write_safetensors(source: Source, path: Path, raw: bool) -> None:
             library.serialize_file(layout, path, metadata)
         except library.SafetensorError as error:
             raise OSError(str(error)) from error
+    umask = os.umask(0)
+    os.umask(umask)
+    path.chmod(0o666 & ~umask)  # the library makes a file for its owner alone
     with path.open("r+b") as file:
         (header_bytes,) = struct.unpack("<Q", file.read(8))
         places = json.loads(file.read(header_bytes))

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +54,17 @@ TEST(Prompts, AreReadWithTheTokenizer) {
             "it has 3 tokens, the sequence length is 2");
   EXPECT_EQ(reader.read("ab", "it").error().message, "it has no tokens");
   EXPECT_EQ(reader.read("?", "it").error().message, "no such token");
+}
+
+TEST(Prompts, AByteOrderMarkOfTheFileIsNoText) {
+  const std::filesystem::path file = testing::TempDir() + "tt_prompts_test_mark.txt";
+  std::ofstream(file) << "\xEF\xBB\xBF"
+                      << "abc\r\ndef\n";
+  const PromptReader reader{.tokenize = thirds_of, .seq_length = 2, .where = "text"};
+  const auto set = reader.read_file(file);
+  std::filesystem::remove(file);
+  ASSERT_TRUE(set.ok()) << to_string(set.error());
+  EXPECT_EQ(set.value().prompts, (std::vector<Prompt>{{"abc", {7}}, {"def", {7}}}));
 }
 
 TEST(Prompts, TravelAsJson) {

@@ -47,6 +47,15 @@ TEST_F(TextCorpusTest, FoldersAreWalkedInSortedOrderWithoutExcludedAndBinaryOnes
   EXPECT_EQ(corpus.value().num_files(), 3);
 }
 
+TEST_F(TextCorpusTest, AByteOrderMarkIsNoText) {
+  const std::string mark = "\xEF\xBB\xBF";
+  const auto corpus =
+      TextCorpus::open({write("1", mark + "ab"), write("2", mark + "c" + mark)}, {});
+  ASSERT_TRUE(corpus.ok());
+  EXPECT_EQ(all_of(corpus.value()), "abc" + mark) << "only at the begin of a file";
+  EXPECT_FALSE(TextCorpus::open({write("3", mark)}, {}).ok());
+}
+
 TEST_F(TextCorpusTest, ReadsAcrossFilesAndMappedOnes) {
   const std::string big(17 << 20, 'x');
   const auto corpus = TextCorpus::open({write("1", "ab"), write("2", big), write("3", "yz")}, {});

@@ -442,8 +442,9 @@ TEST(Plan, TheDefaultProjectsThePlaceOfEachRowOfAVector) {
   ManyVectors vectors;
   PlanContext about = context();
   about.vectors = &vectors;
+  const json plan = default_plan(about);
   std::vector<std::string> found;
-  for (const json& entry : default_plan(about)["entries"]) {
+  for (const json& entry : plan["entries"]) {
     if (!entry.contains("compressor") || entry.contains("mean_over")) continue;
     if (entry["compressor"]["kind"] != "projection") continue;
     const std::string point = entry["point"], of = entry.value("prompts", "training data");
