@@ -68,7 +68,7 @@ TEST_F(PromptedTextsTest, APromptIsBeforeTheResponse) {
 }
 
 TEST_F(PromptedTextsTest, AGeneratedTextIsTheResponse) {
-  const std::string line = "{\"prompt\": \"abc\", \"text\": \"de\", \"token_ids\": [1]}\n";
+  const std::string line = "{\"prompt\": \"abc\", \"text\": \"de\"}\n";
   const auto texts = open("a.jsonl",
                           line + "{\"prompt\": \"abc\", \"text\": \"\"}\n" +
                               "{\"prompt\": \"a\", \"response\": \"b\"}\n" +
@@ -87,6 +87,22 @@ TEST_F(PromptedTextsTest, AGeneratedTextIsTheResponse) {
   const auto of_training = open("b.jsonl", line)->next();
   ASSERT_FALSE(of_training.ok());
   EXPECT_THAT(of_training.error().message, testing::HasSubstr("has both \"text\" and a prompt"));
+}
+
+TEST_F(PromptedTextsTest, TheTokensOfAGeneratedTextAreThoseOfItsLine) {
+  const std::string line = "{\"prompt\": \"a\", \"text\": \"\\ufffd\", \"token_ids\": ";
+  const auto texts =
+      open("a.jsonl",
+           line + "[200, 7]}\n" + line + "[200, 7], \"finish_reason\": \"stop\"}\n" + line +
+               "[7], \"finish_reason\": \"stop\"}\n" + line + "[-1]}\n" + line + "[100000]}\n",
+           true);
+  EXPECT_THAT(next_of(*texts).ids, ElementsAre('a', 200, 7));
+  EXPECT_THAT(next_of(*texts).ids, ElementsAre('a', 200)) << "without the end token";
+  EXPECT_TRUE(next_of(*texts).response.empty());
+  const auto negative = texts->next(), unknown = texts->next();
+  EXPECT_THAT(negative.error().message, testing::HasSubstr("\"token_ids\" that are not ids"));
+  EXPECT_THAT(unknown.error().message,
+              testing::HasSubstr("has the token id 100000, and the model"));
 }
 
 TEST(PromptedText, ACutDropsTheEnd) {
