@@ -155,26 +155,38 @@ class Learner:
                 self._attention.start()
             self._open.append((path, module))
             self._calls[path] = self._calls.get(path, 0) + 1
-            if isinstance(module, nn.Embedding) and args and not self.text_size and self._are_tokens(args[0]):
-                self.text_size = module.num_embeddings
+            if isinstance(module, nn.Embedding) and args:
+                self._see_embedding(module, args[0])
             self._see_member(path, module, "input", *first_tensor(args if args else kwargs))
 
         return hook
 
-    def _are_tokens(self, ids: Any) -> bool:
-        if self.tokens is None or not isinstance(ids, Tensor) or ids.shape != self.tokens.shape:
-            return False
-        return torch.equal(local_of(ids), self.tokens)
+    def _see_embedding(self, module: nn.Embedding, ids: Any) -> None:
+        try:
+            if self.text_size or self.tokens is None or not isinstance(ids, Tensor):
+                return
+            if ids.shape == self.tokens.shape and torch.equal(local_of(ids), self.tokens):
+                self.text_size = module.num_embeddings
+        except Exception as error:  # no error of ours reaches training
+            self.failures.append(f"the ids of an embedding: {error}")
 
     def _after(self, path: str) -> Any:
         def hook(module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
             self._open.pop()
             if not self._open:
                 self._attention.stop()
-            self._see_member(path, module, "scores", *probabilities_in(output))
+            self._see_scores(path, module, output)
             self._see_member(path, module, "output", *first_tensor(output))
 
         return hook
+
+    def _see_scores(self, path: str, module: nn.Module, output: Any) -> None:
+        try:
+            member, found = probabilities_in(output)
+        except Exception as error:  # as above
+            self.failures.append(f"{path}: {error}")
+            return
+        self._see_member(path, module, "scores", member, found)
 
     def _see_attention(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._is_forward_over:
