@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -127,10 +128,8 @@ class Learner:
     def at_point(self, name: str, placement: str, tensor: Tensor, is_compiled: bool) -> Tensor | None:
         if self._is_forward_over:
             return tensor
-        try:
+        with self._guarded(name):
             self._see_point(name, placement, tensor, is_compiled)
-        except Exception as error:  # no error of ours reaches training
-            self.failures.append(f"{name}: {error}")
         return tensor
 
     def at_gradient(self, number: int, gradient: Tensor) -> None:
@@ -156,37 +155,36 @@ class Learner:
             self._open.append((path, module))
             self._calls[path] = self._calls.get(path, 0) + 1
             if isinstance(module, nn.Embedding) and args:
-                self._see_embedding(module, args[0])
+                with self._guarded(path):
+                    self._see_embedding(module, args[0])
             self._see_member(path, module, "input", *first_tensor(args if args else kwargs))
 
         return hook
 
     def _see_embedding(self, module: nn.Embedding, ids: Any) -> None:
-        try:
-            if self.text_size or self.tokens is None or not isinstance(ids, Tensor):
-                return
-            if ids.shape == self.tokens.shape and torch.equal(local_of(ids), self.tokens):
-                self.text_size = module.num_embeddings
-        except Exception as error:  # no error of ours reaches training
-            self.failures.append(f"the ids of an embedding: {error}")
+        if self.text_size or self.tokens is None or not isinstance(ids, Tensor):
+            return
+        if ids.shape == self.tokens.shape and torch.equal(local_of(ids), self.tokens):
+            self.text_size = module.num_embeddings
 
     def _after(self, path: str) -> Any:
         def hook(module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
             self._open.pop()
             if not self._open:
                 self._attention.stop()
-            self._see_scores(path, module, output)
+            with self._guarded(path):
+                self._see_member(path, module, "scores", *probabilities_in(output))
             self._see_member(path, module, "output", *first_tensor(output))
 
         return hook
 
-    def _see_scores(self, path: str, module: nn.Module, output: Any) -> None:
+    @contextlib.contextmanager
+    def _guarded(self, path: str) -> Iterator[None]:
+        """No error of ours reaches training."""
         try:
-            member, found = probabilities_in(output)
-        except Exception as error:  # as above
+            yield
+        except Exception as error:
             self.failures.append(f"{path}: {error}")
-            return
-        self._see_member(path, module, "scores", member, found)
 
     def _see_attention(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._is_forward_over:
@@ -225,13 +223,11 @@ class Learner:
             listed.append(path)
 
     def _see_member(self, path: str, module: nn.Module, part: str, member: Member, tensor: Tensor | None) -> None:
-        try:
+        with self._guarded(path):
             if tensor is not None and self._is_forward_over:
                 self._watch_recomputed(_name_of(path, part), tensor)
             elif tensor is not None:
                 self._see(path, module, part, member, tensor)
-        except Exception as error:  # no error of ours reaches training
-            self.failures.append(f"{path}: {error}")
 
     def _see(self, path: str, module: nn.Module, part: str, member: Member, tensor: Tensor) -> None:
         known = self._seen_before(tensor)
@@ -276,11 +272,9 @@ class Learner:
             tensor.register_hook(hook)  # type: ignore[no-untyped-call]
 
     def _see_gradient(self, seen: Seen, gradient: Tensor) -> None:
-        try:
+        with self._guarded(seen.name):
             bits, is_constant = fingerprint(local_of(gradient))
             seen.gradient_bits = None if is_constant else bits
-        except Exception as error:  # as above
-            self.failures.append(f"{seen.name}: {error}")
 
     def _share_layout(self, seen: Seen, tensor: Tensor, local: Tensor) -> None:
         """Tensors in the same memory have the same layout: of a plain tensor and a DTensor, the latter knows it."""

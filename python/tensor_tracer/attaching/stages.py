@@ -109,8 +109,9 @@ def _part_of(chunk: Chunk, learner: Learner, ranks: int, updates: UpdateWatch | 
     batch = replace(_batch_of(learner), is_sequence_first=is_sequence_first)
     known = about.known_of(chunk.root, ranks)
     sizes = updates.sizes(chunk.stage) if updates is not None else {}
+    vocabulary = learner.text_size or text_size(chunk.root)
     return _Part(
-        known, batch, learner.tokens is not None, tuple(found), learner.text_size or text_size(chunk.root), max(chunk.micro_batch, 1), sizes,
+        known, batch, learner.tokens is not None, tuple(found), vocabulary, max(chunk.micro_batch, 1), sizes,
         learner.loss_scale,
     )  # fmt: skip
 

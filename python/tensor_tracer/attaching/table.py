@@ -457,9 +457,11 @@ def _aliases(site: Site) -> list[str]:
     """Other names of the tensor, in the form of paths of places."""
     if not site.layer:
         return site.seen.aliases
+    if not site.layer_path:
+        return []
     start = f"{site.layer_path}."
     names = [name.removeprefix(start) for name in (site.seen.name, *site.seen.aliases) if name.startswith(start)]
-    return [name for name in names if site.layer_path and name != site.path]
+    return [name for name in names if name != site.path]
 
 
 def tokens_row(every_stage: bool) -> dict[str, Any]:
