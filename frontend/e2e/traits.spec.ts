@@ -170,6 +170,31 @@ test('without projections the page says how to get them', async ({ page, run }) 
   await expect(page.getByTestId('plan-list')).toBeVisible();
 });
 
+test('the last row of a map is that of the final norm', kSmoke, async ({ page, run }) => {
+  const compressor = { kind: 'projection', vectors: ['evil'] };
+  const entries = [{ point: 'HiddenStates', layers: '1-3' }, { point: 'FinalNorm' }];
+  await run.setPlan(...entries.map((entry) => ({ ...entry, compressor })), {
+    point: 'InputTokens',
+  });
+  await visit(page, run, 'tab=traits&over=mean', 'start');
+  await advance(page, 3);
+  await expect(
+    page.getByLabel('evil: HiddenStates, 3 layers and FinalNorm by 3 steps'),
+  ).toBeVisible();
+  await hover(page, 'trait-map-0', [3, 1], 3);
+  await expect(page.getByTestId('tip')).toContainText('FinalNorm');
+  const inMap = await tipValue(page);
+  await page.getByTestId('trait-map-0').click({
+    position: await spotOf(page.getByTestId('trait-map-0'), 3, 1, kLayers, 3),
+  });
+  // The click opens the entry itself.
+  await expect(page.getByLabel('evil: FinalNorm, 1 layer by 3 steps')).toBeVisible();
+  const own = page.getByTestId('trait-map-0');
+  await own.hover({ position: await spotOf(own, 0, 1, 1, 3) });
+  expect(await tipValue(page)).toBe(inMap);
+  expect(await seriousOf(page)).toEqual([]);
+});
+
 test('limits of alarms are lines in the chart', kSmoke, async ({ page, run }) => {
   const compressor = { kind: 'projection', vectors: ['evil'] };
   await run.setPlan({ point: 'HiddenStates', compressor }, { point: 'InputTokens' });

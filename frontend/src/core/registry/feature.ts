@@ -144,7 +144,7 @@ export interface Feature {
   traceOf?(point: PointFacts): Omit<PlanEntry, 'point'> | undefined;
   /** The feature's part of the trace plan's form; it is loaded with the form. */
   readonly plan?: () => Promise<PlanFeature>;
-  start?(session: Session): Follower;
+  start?(session: Session): Follower | readonly Follower[];
 }
 
 /** Casts the view of one kind to `FrameView`. The registry gives it only frames of its kind. */

@@ -13,10 +13,13 @@ import type { LeaderFacts } from './leaders';
 
 /**
  * The slots of the page that show a view: the main view, the other view of a comparison, the
- * embedding (`before` the layers) and the head (`behind` them) in the map of the model, and the
- * traits of a run `beside` the own run.
+ * embedding (`before` the layers) and the head (`behind` them) in the map of the model, the traits of
+ * a run `beside` the own run, and the traits at the final norm of both (`norm`, `besideNorm`).
  */
-export const kSlots = ['main', 'other', 'before', 'behind', 'beside'] as const;
+export const kSlots = [
+  ...(['main', 'other', 'before', 'behind'] as const),
+  ...(['beside', 'norm', 'besideNorm'] as const),
+] as const;
 export type Slot = (typeof kSlots)[number];
 
 /** The state of the connection to the hub. `at` is a time of Date.now(). */

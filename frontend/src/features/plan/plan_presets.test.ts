@@ -188,6 +188,8 @@ test('what the presets say is what they ask for', () => {
   expect(persona.map(({ point, prompts = 'data' }) => `${point} ${prompts}`).sort()).toEqual(
     ['FinalNorm', 'HiddenStates', 'InputTokens'].flatMap((of) => [`${of} data`, `${of} probes`]),
   );
+  // The last row of a vector is that of the final norm.
+  expect(persona.find(({ point }) => point === 'HiddenStates')?.layers).toBe('1-3');
   expect(presetsOf(kLlama).map(({ name }) => name)).not.toContain('Persona vectors');
   expect(presetsOf(kLlama).map(({ name }) => name)).not.toContain('Prompts');
   expect(presetsOf({ points: [], prompt_sets: [], vectors: [], model: kModel })).toEqual([]);

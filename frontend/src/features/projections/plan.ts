@@ -6,7 +6,9 @@ import {
   type Preset,
   type PresetRun,
 } from '../../core/registry/plan_feature';
-import { activePrompts, type PlanEntry } from '../../protocol/messages';
+import { range } from '../../core/store/scene';
+import { formatLayers } from '../../protocol/layers';
+import { activePrompts, type PlanEntry, type PointFacts } from '../../protocol/messages';
 
 declare module '../../core/registry/plan_feature' {
   interface PlanRow {
@@ -72,13 +74,24 @@ function presetsOf(run: PresetRun): readonly Preset[] {
 function projectionsOf(run: PresetRun): readonly PlanEntry[] {
   if (run.vectors.length === 0) return [];
   const compressor = { kind: 'projection', vectors: run.vectors.slice(0, kMaxVectors) };
-  // A vector's last row is that of the final norm's output.
-  const points = pointsNamed(run, ['HiddenStates', 'FinalNorm']);
-  const data = points.map(({ name: point }) => ({ point, compressor }));
+  const data = pointsNamed(run, ['HiddenStates', 'FinalNorm']).map((point) => ({
+    ...{ point: point.name, layers: layersOf(run, point) },
+    compressor,
+  }));
   const sets = activePrompts(run).flatMap(({ name: prompts }) =>
     data.map((entry) => ({ ...entry, prompts, rows: 0 })),
   );
   return [...data, ...sets];
+}
+
+/** A vector's last row is that of the final norm's output, not of the last layer's. */
+function layersOf(
+  run: PresetRun,
+  { name, first_layer, last_layer }: PointFacts,
+): string | undefined {
+  const isLeftOut = name === 'HiddenStates' && pointsNamed(run, ['FinalNorm']).length > 0;
+  if (!isLeftOut || last_layer === first_layer) return undefined;
+  return formatLayers(range(first_layer, last_layer - 1));
 }
 
 /** The compressor `projection` in the form of the plan, and its preset. */

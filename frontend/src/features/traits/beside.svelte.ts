@@ -6,7 +6,14 @@ import type { EmptyView, View, ViewQuery } from '../../core/store/frames';
 import type { Slot } from '../../core/worker/link_messages';
 import type { OtherRunFacts } from '../../protocol/messages';
 import type { TraitsFrame } from './frame';
-import { besideQuery, entryBeside, type TraitsSession } from './trait_entries';
+import {
+  areTraitsShown,
+  besideQuery,
+  entryBeside,
+  normEntry,
+  type TraitsSession,
+  watchedOf,
+} from './trait_entries';
 
 type BesideSession = TraitsSession & Pick<Session, 'otherRuns' | 'link'>;
 
@@ -70,6 +77,15 @@ export class Beside implements Follower {
     this.sendQuery();
   }
 
+  /** The query of the entry at the final norm; null if there is none. `hasBegun`: its newest step has arrived. */
+  normQuery(hasBegun: boolean): ViewQuery | null {
+    const { session, run, entry } = this;
+    if (!areTraitsShown(session.view) || run === null || entry === undefined) return null;
+    const norm = normEntry(watchedOf(run), entry);
+    const step = hasBegun ? session.view.step : null;
+    return norm === undefined ? null : besideQuery(session, run, norm, step);
+  }
+
   private get entry(): WatchedEntry | undefined {
     const { point } = this.session;
     return this.run === null || point === null ? undefined : entryBeside(this.run, point);
@@ -77,10 +93,8 @@ export class Beside implements Follower {
 
   private query(): ViewQuery | null {
     const { session, run, entry } = this;
-    const { view } = session;
-    const isShown = view.tab === 'traits' && view.traitsPart === 'run';
-    if (!isShown || run === null || entry === undefined) return null;
-    const step = this.begun === this.key() ? view.step : null;
+    if (!areTraitsShown(session.view) || run === null || entry === undefined) return null;
+    const step = this.begun === this.key() ? session.view.step : null;
     return besideQuery(session, run, entry, step);
   }
 

@@ -4,6 +4,7 @@ import { type Feature, frameView } from '../../core/registry/feature';
 import type { Session } from '../../core/session/session';
 import { besideOf } from './beside.svelte';
 import type { TraitsFrame } from './frame';
+import { besideNormRowOf, normRowOf } from './norm_row.svelte';
 import { traitEntries, traitsQuery } from './trait_entries';
 import { kUrl } from './url';
 
@@ -29,7 +30,7 @@ export const kTraits: Feature = {
     },
   ],
   commandsOf,
-  start: besideOf,
+  start: (session) => [besideOf(session), normRowOf(session), besideNormRowOf(session)],
 };
 
 function commandsOf(session: Session): readonly Command[] {

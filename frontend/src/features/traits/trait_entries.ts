@@ -9,21 +9,55 @@ export function traitEntries(watched: readonly WatchedEntry[]): readonly Watched
   return watched.filter(({ form }) => form === 'projection');
 }
 
+/**
+ * The entry at the final norm with the same projections as an entry at the hidden states. The last row
+ * of a vector belongs to the output of the final norm, so this entry is the last row of a map of layers.
+ */
+export function normEntry(
+  watched: readonly WatchedEntry[],
+  point: WatchedEntry,
+): WatchedEntry | undefined {
+  if (point.facts.name !== 'HiddenStates') return undefined;
+  const wanted = projectionsOf(point);
+  return traitEntries(watched).find(
+    (each) => each.facts.name === 'FinalNorm' && projectionsOf(each) === wanted,
+  );
+}
+
+/** All members of an entry that change its numbers, apart from its place. */
+function projectionsOf(entry: WatchedEntry): string {
+  const { promptSet, phases, direction, meanOver, hasResponses, firstToken, compressor } = entry;
+  const { vectors, normalize = true, cosine = false } = compressor;
+  return JSON.stringify([
+    ...[promptSet, phases, direction, meanOver, hasResponses, firstToken],
+    ...[vectors, normalize, cosine],
+  ]);
+}
+
 /** The members of the session that the queries need. */
 export type TraitsSession = Pick<
   Session,
   'view' | 'point' | 'plan' | 'phase' | 'layer' | 'until' | 'everyOf'
 >;
 
+export function areTraitsShown({ tab, traitsPart }: Session['view']): boolean {
+  return tab === 'traits' && traitsPart === 'run';
+}
+
 /** The query of the main view; null if it shows no traits. */
 export function traitsQuery(session: TraitsSession): ViewQuery | null {
-  const { view, point, plan, phase, layer, until } = session;
-  if (point === null || view.traitsPart !== 'run') return null;
+  const { view, point } = session;
+  return point === null || view.traitsPart !== 'run' ? null : ownQuery(session, point);
+}
+
+/** The query of an entry of the own run. */
+export function ownQuery(session: TraitsSession, entry: WatchedEntry): ViewQuery {
+  const { view, plan, phase, layer, until } = session;
   const asked = { plan: plan?.number ?? 0, phase, layer, step: view.step, until, run: '' };
-  const every = session.everyOf(point, phase);
+  const every = session.everyOf(entry, phase);
   return {
-    ...queryOf(point, { ...view, layout: 'over', pin: null }, { ...asked, every }),
-    ...traitsOfEntry(point),
+    ...queryOf(entry, { ...view, layout: 'over', pin: null }, { ...asked, every }),
+    ...traitsOfEntry(entry),
   };
 }
 
@@ -34,8 +68,11 @@ function traitsOfEntry({ meanOver }: WatchedEntry): Pick<ViewQuery, 'traits' | '
 
 /** The entry of another run that has the name of the shown entry. */
 export function entryBeside(run: OtherRunFacts, point: WatchedEntry): WatchedEntry | undefined {
-  const watched = traitEntries(watchedEntries(run.facts, run.facts.plan ?? null));
-  return watched.find(({ name }) => name === point.name);
+  return traitEntries(watchedOf(run)).find(({ name }) => name === point.name);
+}
+
+export function watchedOf({ facts }: OtherRunFacts): readonly WatchedEntry[] {
+  return watchedEntries(facts, facts.plan ?? null);
 }
 
 /**

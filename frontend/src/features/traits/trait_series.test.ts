@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { axisOf, firstOf, lineOf, traitMap, traitsOf, valuesAt } from './trait_series';
+import { axisOf, firstOf, lineOf, traitMap, traitsOf, valuesAt, withNorm } from './trait_series';
 
 /** Two layers at three steps, on two vectors; layer 1 has no record at the first step. */
 const kFrame = {
@@ -56,4 +56,28 @@ test('two runs share an axis: the steps of the first, and those of the second be
   // A step between two steps of the run gets an interpolated value; a step outside them gets no value.
   expect(valuesAt([5, 10, 15, 20, 30], [10, 20], [1, 3])).toEqual([null, 1, 2, 3, null]);
   expect(valuesAt([10, 20], [10, 20], [null, 3])).toEqual([null, 3]);
+});
+
+test('the traits at the final norm are one more row, at the steps of the layers', () => {
+  const norm = {
+    vectors: 2,
+    overSteps: {
+      steps: [20, 30, 40],
+      absent: Uint8Array.of(0, 0, 0),
+      mean: Float32Array.of(7, 8, 9, 70, 80, 90),
+      last: Float32Array.of(1, 2, 3, 10, 20, 30),
+    },
+  };
+  const both = withNorm(kFrame, norm);
+  const map = traitMap(both, 1, 'mean', false);
+  expect([map.rows, map.cols]).toEqual([3, 3]);
+  expect([lineOf(map, 0), lineOf(map, 1), lineOf(map, 2)]).toEqual([
+    [null, 20, 50],
+    [10, 20, 40],
+    [null, 70, 80],
+  ]);
+  expect(lineOf(traitMap(both, 0, 'last', true), 2)).toEqual([null, 0, 1]);
+  // Without such records, or with those of another list of vectors, the map has the layers alone.
+  expect(withNorm(kFrame, null)).toBe(kFrame);
+  expect(withNorm(kFrame, { ...norm, vectors: 1 })).toBe(kFrame);
 });

@@ -5,7 +5,8 @@ import { finite } from '../../core/store/series_store';
 import type { TraitsFrame } from './frame';
 
 export type Over = ViewState['over'];
-export type TraitsOverSteps = Pick<TraitsFrame, 'layers' | 'overSteps'>;
+export type TraitsOverSteps = Pick<TraitsFrame, 'overSteps'>;
+export type TraitRows = Pick<TraitsFrame, 'vectors' | 'overSteps'>;
 type Line = readonly (number | null)[];
 
 /** A vector of an entry. */
@@ -45,7 +46,7 @@ export function firstOf(
   return first < 0 ? null : cellsOf(frame, vector, over)[row * steps.length + first];
 }
 
-/** The layers by the steps; with `isDifference`, each layer minus its number at its first step. */
+/** The rows by the steps; with `isDifference`, each layer minus its number at its first step. */
 export function traitMap(
   frame: TraitsOverSteps,
   vector: number,
@@ -53,7 +54,8 @@ export function traitMap(
   isDifference: boolean,
 ): MapData {
   const { steps, absent } = frame.overSteps;
-  const [rows, cols] = [frame.layers.length, steps.length];
+  const cols = steps.length;
+  const rows = cols === 0 ? 0 : absent.length / cols;
   const values = Float32Array.from(cellsOf(frame, vector, over));
   for (let row = 0; row < rows && isDifference; row++) {
     const base = firstOf(frame, vector, row, over) ?? 0;
@@ -63,6 +65,31 @@ export function traitMap(
   const held = values.filter((_, at) => absent[at] === 0);
   const stats = statsOf(held, Uint8Array.of(1), held.length);
   return { rows, cols, values, present, absent, stats };
+}
+
+/** The map's frame with one more row: the traits at the final norm, at the steps of the frame. */
+export function withNorm(frame: TraitRows, norm: TraitRows | null): TraitRows {
+  if (norm?.vectors !== frame.vectors) return frame;
+  const { steps } = frame.overSteps;
+  const columns = steps.map((step) => norm.overSteps.steps.indexOf(step));
+  const absent = Uint8Array.from([
+    ...frame.overSteps.absent,
+    ...columns.map((column) => norm.overSteps.absent[column] ?? 1),
+  ]);
+  const joined = (over: Over): Float32Array<ArrayBuffer> => {
+    const cells = new Float32Array(frame.vectors * absent.length);
+    for (let vector = 0; vector < frame.vectors; vector++) {
+      const [rows, row] = [cellsOf(frame, vector, over), cellsOf(norm, vector, over)];
+      const begin = vector * absent.length;
+      cells.set(rows, begin);
+      cells.set(
+        columns.map((column) => row[column] ?? 0),
+        begin + rows.length,
+      );
+    }
+    return cells;
+  };
+  return { ...frame, overSteps: { steps, absent, mean: joined('mean'), last: joined('last') } };
 }
 
 /** The numbers of a row of such a map; null: no record, or not finite. */
