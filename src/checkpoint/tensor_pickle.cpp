@@ -53,7 +53,7 @@ class TensorPickle {
       const char opcode = take(1).front();
       if (opcode == '}') return bad_tensor("it holds a dictionary, not a tensor");
       if (opcode == ']') return bad_tensor("it holds a list, not a tensor");
-      if (!step(opcode)) return not_a_tensor();
+      if (!step(opcode)) return problem_.value_or(not_a_tensor());
     }
     return std::move(tensor_);
   }
@@ -202,12 +202,18 @@ class TensorPickle {
     const auto parts =
         parts_of(pop(), {Kind::kText, Kind::kGlobal, Kind::kText, Kind::kText, Kind::kNumber});
     if (!parts || parts->front().text != "storage") return false;
-    const auto type = storage_number((*parts)[1].text);
-    if (!type) return false;
+    const std::string_view storage_class = (*parts)[1].text;
+    const auto type = storage_number(storage_class);
+    if (!type) return refuse_storage(storage_class);
     return push({.kind = Kind::kStorage,
                  .number = parts->back().number,
                  .text = (*parts)[2].text,
                  .type = *type});
+  }
+  bool refuse_storage(std::string_view storage_class) {
+    if (storage_class.starts_with("torch\n") && storage_class.ends_with("Storage"))
+      problem_ = bad_tensor("it holds a " + std::string(storage_class.substr(6, 64)));
+    return false;
   }
   bool reduce() {
     const auto arguments = pop(), function = pop();
@@ -215,8 +221,9 @@ class TensorPickle {
     const std::string_view name = values_[*function].text;
     if (name == "collections\nOrderedDict")
       return parts_of(arguments, {}) && push({.kind = Kind::kHooks});
-    if (name != "torch._utils\n_rebuild_tensor_v2") return false;
-    return push_tensor(arguments);
+    if (name == "torch._utils\n_rebuild_parameter")
+      problem_ = bad_tensor("it is a torch.nn.Parameter, not a tensor");
+    return name == "torch._utils\n_rebuild_tensor_v2" && push_tensor(arguments);
   }
   // (storage, offset, shape, strides, requires_grad, hooks)
   bool push_tensor(std::optional<std::size_t> arguments) {
@@ -241,6 +248,7 @@ class TensorPickle {
   std::vector<std::size_t> stack_;  // indices into values_
   std::map<std::int64_t, std::size_t> memo_;
   PickledTensor tensor_;
+  std::optional<base::Error> problem_;  // the reason why a step failed, if it is known
   bool is_done_ = false;
 };
 
@@ -251,6 +259,8 @@ base::Result<PickledTensor> read_tensor_pickle(std::string_view pickle) {
 }
 
 base::Result<TensorBytes> find_in_pt(std::string_view file) {
+  if (file.starts_with("\x80\x02"))  // a pickle, not an archive
+    return bad_tensor("it has the format of torch.save before PyTorch 1.6");
   const auto record = find_zip_record(file, "data.pkl");
   if (!record) return record.error();
   auto pickled = read_tensor_pickle(file.substr(record.value().begin, record.value().size));

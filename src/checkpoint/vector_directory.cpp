@@ -38,7 +38,9 @@ std::vector<std::string> names_in_folder(const fs::path& folder) {
   std::set<std::string> names;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (!VectorFile::has_known_form(entry.path()) || !entry.is_regular_file(error)) continue;
+    const std::string name = entry.path().filename().string();
+    const bool is_hidden = name.starts_with('.');  // macOS leaves ._NAME beside NAME
+    if (is_hidden || !VectorFile::has_known_form(name) || !entry.is_regular_file(error)) continue;
     names.insert(entry.path().stem().string());
   }
   return {names.begin(), names.end()};

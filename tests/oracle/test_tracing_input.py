@@ -87,6 +87,12 @@ def archive(pickle: bytes, storage: bytes = b"", compression: int = zipfile.ZIP_
     return packed.getvalue()
 
 
+def old_format(value: Any) -> bytes:
+    saved = io.BytesIO()
+    torch.save(value, saved, _use_new_zipfile_serialization=False)
+    return saved.getvalue()
+
+
 DEEP_LISTS = archive(b"\x80\x02" + b"]" * 500_000 + b"a" * 499_999 + b".")
 DEEP_TUPLES = archive(b"\x80\x02)" + b"\x85" * 500_000 + b".")
 BOMB = archive(b"\x80\x02.", bytes(300 << 20), zipfile.ZIP_DEFLATED)
@@ -102,7 +108,10 @@ VECTORS = [
     ("tuples.pt", DEEP_TUPLES, "it is not a tensor that torch.save wrote"),
     ("bomb.pt", BOMB, "it holds 314572805 bytes, more than 256 MiB"),
     ("deflated.pt", archive(b"\x80\x02.", bytes(100), zipfile.ZIP_DEFLATED), "its records are compressed"),
-    ("parameter.pt", torch.nn.Parameter(FLOATS), "it is not a tensor that torch.save wrote"),
+    ("parameter.pt", torch.nn.Parameter(FLOATS), "it is a torch.nn.Parameter, not a tensor"),
+    ("whole.pt", FLOATS.long(), "it holds a LongStorage; save one tensor of float numbers"),
+    ("complex.pt", FLOATS.to(torch.complex64), "it holds a ComplexFloatStorage"),
+    ("old.pt", old_format(FLOATS), "it has the format of torch.save before PyTorch 1.6"),
     ("blank.npy", NPY_WITH_BLANK, "its header cannot be read"),
     ("header.npy", b"\x93NUMPY\x02\0" + (10**6).to_bytes(4, "little") + b"{'descr': '" + b"<" * 10**6, "header is longer than"),
     ("two.safetensors", {"a": FLOATS, "b": FLOATS + 1}, "it holds several tensors"),

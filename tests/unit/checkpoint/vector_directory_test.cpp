@@ -40,6 +40,7 @@ class VectorDirectoryTest : public testing::Test {
 TEST_F(VectorDirectoryTest, AVectorIsFoundWithoutListingTheFolder) {
   write("a.npy");
   write("b.npy");
+  write("._b.npy");  // macOS leaves them
   VectorDirectory directory(folder_, 2, 2);
   const base::ScopedFd watch(::inotify_init1(IN_NONBLOCK));
   ASSERT_GE(::inotify_add_watch(watch.get(), folder_.c_str(), IN_OPEN | IN_ONLYDIR), 0);
