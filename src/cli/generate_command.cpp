@@ -249,7 +249,7 @@ int run_generate(int argc, const char* const* argv) {
   if (const auto code = begin_model_command(app, options, argc, argv, setup, read_on_rank))
     return *code;
   if (setup.launch.rank != 0) return start_ranks(setup, nullptr);
-  auto output = GenerateOutput::open(setup.options.output, setup.prompts.size(), setup.tokenizer);
+  auto output = GenerateOutput::open(setup.options, setup.prompts.size(), setup.tokenizer);
   if (!output) return refuse(output.error(), 0);
   return start_ranks(setup, &output.value());
 }

@@ -14,11 +14,13 @@ constexpr std::int64_t kNumBytes = 256;
 
 }  // namespace
 
-base::Result<GenerateOutput> GenerateOutput::open(const std::string& path, std::size_t num_prompts,
+base::Result<GenerateOutput> GenerateOutput::open(const config::GenerateConfig& options,
+                                                  std::size_t num_prompts,
                                                   const RunTokenizer& tokenizer) {
+  const std::string& path = options.output;
   GenerateOutput output(tokenizer);
   output.path_ = path;
-  output.is_stream_ = path.empty() && num_prompts == 1;
+  output.is_stream_ = path.empty() && num_prompts == 1 && options.top_logits == 0;
   if (tokenizer.file != nullptr) output.decoder_.emplace(*tokenizer.file, true);
   if (path.empty()) return output;
   output.file_.open(path, std::ios::binary | std::ios::trunc);

@@ -8,6 +8,7 @@
 
 #include "src/cli/run_tokenizer.h"
 #include "tensor_tracer/base/result.h"
+#include "tensor_tracer/config/generate_config.h"
 #include "tensor_tracer/data/prompts.h"
 #include "tensor_tracer/generate/generator.h"
 #include "tensor_tracer/tokenize/stream_decoder.h"
@@ -15,13 +16,12 @@
 namespace tt::cli {
 
 /// Where responses go: the file of --output as JSONL, else the terminal: one response as text,
-/// token by token, several as JSONL. Global rank 0. Thread: one at a time.
+/// token by token; several, or with --top-logits, as JSONL. Global rank 0. Thread: one at a time.
 class GenerateOutput {
  public:
-  /// `path`: of the file; empty: the terminal. `tokenizer` outlives the object. Error: the file
-  /// cannot be written.
-  static base::Result<GenerateOutput> open(const std::string& path, std::size_t num_prompts,
-                                           const RunTokenizer& tokenizer);
+  /// `tokenizer` outlives the object. Error: the file cannot be written.
+  static base::Result<GenerateOutput> open(const config::GenerateConfig& options,
+                                           std::size_t num_prompts, const RunTokenizer& tokenizer);
 
   /// A token of a response that is not complete yet.
   void token(std::int64_t id);

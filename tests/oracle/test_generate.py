@@ -258,6 +258,19 @@ def test_wrong_prompts_are_named(llama: tuple[Any, Path], line: str, error: str,
     assert "--prompts: " in told and error in told
 
 
+@pytest.mark.parametrize("name", ["prompts.txt", "prompts.jsonl"])
+def test_a_byte_order_mark_is_no_part_of_a_prompt(name: str, llama: tuple[Any, Path], tmp_path: Path) -> None:
+    file, output = tmp_path / name, tmp_path / "responses.jsonl"
+    line = json.dumps({"prompt": "loss"}) if name.endswith("jsonl") else "loss"
+    flags = {"hf_model": llama[1], "prompts": file, "output": output, "max_new_tokens": 1}
+    prompts = []
+    for mark in ("", "\ufeff"):
+        file.write_text(mark + line + "\n")
+        subprocess.run(line_of(flags), env=environment(), check=True, timeout=60)
+        prompts.append(json.loads(output.read_text())["prompt_token_ids"])
+    assert prompts[0] == prompts[1]
+
+
 def test_limits_of_the_file_of_prompts(llama: tuple[Any, Path], tmp_path: Path) -> None:
     flags = {"hf_model": llama[1], "prompts": tmp_path / "prompts.jsonl"}
     (tmp_path / "prompts.jsonl").write_text('{"prompt_token_ids": [1]}\n' * 65_537)
@@ -285,3 +298,6 @@ def test_one_response_streams_to_the_terminal(llama: tuple[Any, Path], tmp_path:
     done = subprocess.run(line, env=environment(), capture_output=True, timeout=60, check=True)
     assert done.stdout == bytes(id for id in ids if id < 256) + b"\n"
     assert b"1 prompt, 12 tokens in " in done.stderr
+    with_logits = subprocess.run([*line, "--top-logits", "2"], env=environment(), capture_output=True, timeout=60, check=True)
+    told = json.loads(with_logits.stdout)
+    assert told["token_ids"] == ids and [len(best) for best in told["top_logits"]] == [2] * TOKENS
