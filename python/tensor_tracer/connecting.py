@@ -25,6 +25,8 @@ def connect(
     """
     if (url is None) == (run_dir is None):
         raise ValueError("connect: give either url or run_dir")
+    if url is not None and (url.startswith("/") or Path(url).is_dir()):
+        raise ValueError(f"connect: {url} is a path, not an address; give it as run_dir")
     if run_dir is not None:
         folder = Path(run_dir)
         try:

@@ -193,6 +193,8 @@ def test_who_may_connect(tmp_path: Path) -> None:
         connect(run_dir=tmp_path / "nowhere")
     with pytest.raises(ValueError, match="either url or run_dir"):
         connect()
+    with pytest.raises(ValueError, match="give it as run_dir"):
+        connect(str(hub.run_dir))
     hub.stop()
     with pytest.raises(ConnectionLost, match="see whether the run still goes"):
         connect(run_dir=hub.run_dir)

@@ -514,7 +514,7 @@ def errors_of(attach: dict[str, Any], kind: str, programs: list[str]) -> list[st
     errors = []
     for number, program in enumerate(programs):
         try:
-            training.run.intervene(program, f"program {number}")
+            training.run.intervene(program, name=f"program {number}")
             errors.append("")
         except tt.TensorTracerError as error:
             errors.append(str(error))

@@ -61,7 +61,7 @@ def apply(run: Any, programs: dict[str, str]) -> dict[str, str]:
     refused = {}
     for name, text in programs.items():
         try:
-            run.intervene(text, name)
+            run.intervene(text, name=name)
         except tt.TensorTracerError as error:
             refused[name] = str(error)
     return refused

@@ -216,7 +216,7 @@ class AttachedRun:
         roots = {chunk.stage: chunk.root for chunk in self._chunks}
         self._updates = UpdateWatch(optimizer, roots, self._groups, self._updates_are_due)
 
-    def intervene(self, program: str | dict[str, Any], name: str = "program") -> dict[str, Any] | None:
+    def intervene(self, program: str | dict[str, Any], *, name: str = "program") -> dict[str, Any] | None:
         """Puts a program in force from the next step on. Returns its description, on global rank 0; the calls of
         other ranks do nothing."""
         self._require_places("intervene")
