@@ -5,14 +5,19 @@ test_parity.py and test_lora.py compare the loss in chunks with PyTorch.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hf_models import FAMILIES, imported
-from program import Flags, Run, train
+from hf_models import FAMILIES, imported, save
+from program import Flags, Run, command, environment, train
+from transformers import LlamaConfig, LlamaForCausalLM
 from viewer import Viewer, live_run
 
 STEPS = 4
@@ -118,3 +123,33 @@ def test_only_the_rounding_depends_on_the_chunk(dtype: dict[str, Any], flags, tm
     name = "embedding.word_embeddings.weight"
     error = (chunks.gradients[name] - whole.gradients[name]).norm() / whole.gradients[name].norm()
     assert 0 < error < (5e-3 if dtype else 1e-6)
+
+
+def peak_mib(flags: Flags, folder: Path) -> float:
+    """The largest resident memory of the rank of a run, from the kernel."""
+    process = subprocess.Popen(command(flags), cwd=folder, env=environment(), stdout=subprocess.DEVNULL)
+    peak = 0
+    while process.poll() is None:
+        with contextlib.suppress(OSError):
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            peak = max([peak, *(int(found) for found in re.findall(r"VmHWM:\s*(\d+) kB", status))])
+        time.sleep(0.01)
+    assert process.returncode == 0
+    return peak / 1024
+
+
+def test_a_large_vocabulary_costs_the_memory_of_a_chunk(flags, tmp_path: Path) -> None:
+    """49,152 scores of each of 2,048 tokens are 384 MiB."""
+    tokens, words = 2048, 49_152
+    config = LlamaConfig(vocab_size=words, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64,
+                         max_position_embeddings=tokens, tie_word_embeddings=True)  # fmt: skip
+    own = ("num_layers", "hidden_size", "num_attention_heads")
+    shape = {flag: value for flag, value in flags.items() if flag not in own} | {
+        "hf_model": save(LlamaForCausalLM(config), tmp_path / "model"), "train_iters": 2, "seq_length": tokens,
+        "micro_batch_size": 1, "global_batch_size": 1,
+    }  # fmt: skip
+    few, chunks, whole = (
+        peak_mib(shape | {"loss_chunk_size": size}, tmp_path) for size in (16, 0, tokens)
+    )
+    logits = 4 * tokens * words / 2**20
+    assert chunks - few < 0.25 * logits and whole - few > 0.9 * logits, (few, chunks, whole)

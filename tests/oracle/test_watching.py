@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from hf_models import FAMILIES, NEW, begun_from
 from program import train
 from safetensors.torch import load_file
 from viewer import LiveRun, RequestError, Viewer, assert_memory_is_flat, live_run
@@ -92,9 +93,16 @@ def reconfigure_every_step(viewer: Viewer) -> None:
     viewer.request("control.continue")
 
 
-@pytest.mark.parametrize("more", [{}, {"bf16": True}, {"params_dtype": "bfloat16"}],
-                         ids=["float32", "bf16", "bfloat16"])  # fmt: skip
-def test_weights_are_equal_bit_for_bit_however_one_watches(more, flags, tmp_path: Path) -> None:
+HOW = [
+    *(pytest.param(NEW, more, id=dtype) for dtype, more in
+      (("float32", {}), ("bf16", {"bf16": True}), ("bfloat16", {"params_dtype": "bfloat16"}))),
+    *(pytest.param(model, {}, id=model, marks=pytest.mark.nightly(suite="meshes")) for model in FAMILIES),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "more"), HOW)
+def test_weights_are_equal_bit_for_bit_however_one_watches(model: str, more, flags, tmp_path: Path) -> None:
+    flags = begun_from(flags, model, tmp_path)
     folders = {name: tmp_path / name for name in ("absent", "idle", "watched", "reconfigured")}
     runs = {name: shape(flags, folder, **more) for name, folder in folders.items()}
     train(runs["absent"], folders["absent"], ranks=4)
