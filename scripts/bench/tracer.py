@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import random
 import statistics
@@ -24,6 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from candidates import REPOSITORY, Candidate
 from legacy_viewer import LegacyViewer
 from shapes import ALL_SHAPES, SHAPES
@@ -52,8 +54,12 @@ class Watched:
     with_made: bool = True  # of those too that are computed only to be watched: the probabilities
     legacy: bool = False  # a viewer of Tensor Tracer's JSON dialect alone gets the records
     ratio_goal: float | None = None  # of the step time, watched over unwatched
-    options: tuple[str, ...] = ()  # of the run
+    options: tuple[str, ...] = ()  # of the run; {folder} has the files of write_inputs
     shapes: tuple[str, ...] = tuple(SHAPES)
+
+    @property
+    def has_prompts(self) -> bool:
+        return any("prompts" in entry for entry in self.entries or ())
 
 
 LAST = {"tokens": [192, 256], "every": 10}  # as the default plan takes prompts
@@ -62,6 +68,11 @@ HEALTH = [
     {"point": f"attention.{name}", "compressor": {"kind": "none"}} | LAST
     for name in ("entropy", "largest_score", "first_token_share")
 ]
+
+ON_EVIL = {"prompts": "probes", "rows": 0, "compressor": {"kind": "projection", "vectors": ["evil"]}}
+MONITOR = [{"point": point} | ON_EVIL for point in ("HiddenStates", "FinalNorm")]
+MONITORED = ("--monitor-prompts", "{folder}/probes.txt", "--monitor-interval", "10",
+             "--tensor-tracer-vectors", "{folder}/vectors")  # fmt: skip
 
 SETS = [
     Watched("QKV, MLP1, MLP2: 96 tiles, bf16", seed_set("bf16"), {"demo": 2, "gpt2-small": 1},
@@ -79,6 +90,8 @@ SETS = [
     Watched("Logit lens of all layers, 64 tokens, every 10 steps", LENS, {}, shapes=tuple(ALL_SHAPES)),
     Watched("Attention health of all layers, 64 tokens, every 10 steps", HEALTH, {}),
     Watched("Updates, every 10 steps", [{"point": "Updates", "every": 10}], {}),
+    Watched("Projections of 8 prompts, every 10 steps", MONITOR, {"demo": 2, "gpt2-small": 2},
+            options=MONITORED),
     Watched("idle (a viewer, an empty plan)", [], {"demo": 0.1, "gpt2-small": 0.1}),
 ]
 
@@ -194,13 +207,13 @@ class Run:
                 return self._wait(lambda: step in self.steps, 10)
             self.request("ping", {})
 
-    def all_ranks_over_rank_0(self, last_step: int, output: Path) -> float:
-        """The tracer's CPU time of all ranks over that of rank 0, in the whole run."""
+    def seconds_of_ranks(self, last_step: int, output: Path) -> tuple[float, float]:
+        """CPU seconds of all ranks in the whole run: in the tracer, and all."""
         self.wait_for_step(last_step)
         self.process.wait(60)
         [line] = [line for line in output.read_text().splitlines() if line.startswith("trace ")]
-        rank_0 = sum(step["tracer_ms"] for step in self.steps.values()) * 1e-3
-        return float(line.split()[1]) / rank_0 if rank_0 > 1e-3 else 1.0
+        _, tracer, _, _, _, _, ranks, *_ = line.split()
+        return float(tracer), float(ranks)
 
     def cpu_times(self) -> CpuTimes:
         """Of everything that belongs to the run, the launcher and supervisor left out."""
@@ -275,12 +288,23 @@ def captures(entries: list[dict[str, Any]], points: list[dict[str, Any]]) -> int
     return sum(layers[entry["point"]] for entry in entries)
 
 
+def write_inputs(shape: str, folder: Path) -> None:
+    """Eight prompts, and a vector of random directions."""
+    (folder / "probes.txt").write_text("".join(f"prompt {number}: how do I boil an egg?\n" for number in range(8)))
+    (folder / "vectors").mkdir(exist_ok=True)
+    size = ALL_SHAPES[shape]
+    rows = np.random.default_rng(0).standard_normal((size.layers + 1, size.hidden), np.float32)
+    np.save(folder / "vectors" / "evil.npy", rows)
+
+
 def measure(
     watched: Watched, shape: str, chosen: argparse.Namespace, data: Path, folder: Path
 ) -> Result:
     steps = chosen.steps
     train_iters = 6 + steps + 2 * (steps // BLOCK) * (BLOCK + 3)
-    with run_of(shape, train_iters, data, folder, chosen.record, watched.options) as run:
+    write_inputs(shape, folder)
+    options = tuple(option.format(folder=folder) for option in watched.options)
+    with run_of(shape, train_iters, data, folder, chosen.record, options) as run:
         entries = entries_of(watched, run.points)
         legacy = run.watch_by_legacy() if watched.legacy else None
         receiver = legacy or run
@@ -294,16 +318,20 @@ def measure(
             print(f"{(legacy.updates - updates_begin) / steps:.2f} updates a step", file=sys.stderr)
         used, received = run.cpu_times().since(begin), receiver.bytes_received - bytes_begin
         tracer_ms = sum(run.steps[step]["tracer_ms"] for step in range(first + 1, last + 1))
-        pairs = paired_blocks(run, entries, steps // BLOCK)
-        per_rank_0 = run.all_ranks_over_rank_0(train_iters, folder / "output.txt")
-    low, high = bootstrap(pairs)
+        # Prompts run between steps, and a block of steps has them or not.
+        pairs = [] if watched.has_prompts else paired_blocks(run, entries, steps // BLOCK)
+        in_tracer, of_ranks = run.seconds_of_ranks(train_iters, folder / "output.txt")
+    rank_0 = sum(step["tracer_ms"] for step in run.steps.values()) * 1e-3
+    per_rank_0 = in_tracer / rank_0 if rank_0 > 1e-3 else 1.0
+    share = per_rank_0 * tracer_ms * 1e-3 / used.ranks
+    low, high = bootstrap(pairs) if pairs else (math.nan, math.nan)
     return Result(
-        tracer=100 * per_rank_0 * tracer_ms * 1e-3 / used.ranks,
+        tracer=100 * (in_tracer / of_ranks if watched.has_prompts else share),
         link=100 * used.link / used.ranks,
         hub=100 * used.hub / used.ranks,
         microseconds=1e3 * tracer_ms / steps / max(1, captures(entries, run.points)),
         mib_per_step=received / steps / 2**20,
-        ratio=ratio_of(pairs),
+        ratio=ratio_of(pairs) if pairs else math.nan,
         low=low,
         high=high,
     )
@@ -349,10 +377,11 @@ def table(shape: str, results: dict[str, Result], recorded: bool) -> str:
         verdict = "" if goal is None else f"< {goal}: {'met' if found.total < goal else 'missed'}"
         if (most := watched.ratio_goal) is not None:
             verdict = f"step time {most}: {'met' if found.ratio <= most else 'missed'}"
+        times = f"{found.ratio:.3f} ({found.low:.3f}-{found.high:.3f})"
         lines.append(
             f"| {watched.name} | {found.tracer:.3f} | {found.link:.3f} | {found.hub:.3f} "
             f"| {found.total:.3f} | {verdict} | {found.microseconds:.0f} "
-            f"| {found.mib_per_step:.2f} | {found.ratio:.3f} ({found.low:.3f}-{found.high:.3f}) |"
+            f"| {found.mib_per_step:.2f} | {'–' if math.isnan(found.ratio) else times} |"
         )
     return "\n".join(lines)
 
