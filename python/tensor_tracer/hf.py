@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from tensor_tracer.attaching import AttachedRun, attach
+from tensor_tracer.attaching import AttachedRun, abandon, attach
 
 _NUMBERS = {"loss": "loss", "learning_rate": "lr", "grad_norm": "grad_norm"}
 
@@ -28,6 +28,7 @@ class TracerCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **parts: Any
     ) -> None:
         model: nn.Module = parts["model"]
+        abandon(model, self._options["trainer"])  # after an exception in train()
         self.run = attach(model, first_step=state.global_step + 1, **self._options)
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:

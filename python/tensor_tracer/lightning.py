@@ -11,7 +11,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer  # type: ignore[import-not-found]
 from torch import Tensor, nn
 
-from tensor_tracer.attaching import AttachedRun, attach
+from tensor_tracer.attaching import AttachedRun, abandon, attach
 from tensor_tracer.errors import TensorTracerError
 
 
@@ -34,6 +34,8 @@ class TracerCallback(Callback):  # type: ignore[misc]
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         model = _traced(pl_module, self._module)
+        abandon(model, self._options["trainer"])  # after an exception in fit()
+        self._begun, self._losses = None, []
         self.run = attach(model, **({"first_step": trainer.global_step + 1} | self._options))
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from tensor_tracer.attaching.names import Names
 from tensor_tracer.attaching.parts import Part, find_parts, number_parts, pipeline_group
 from tensor_tracer.attaching.points import point
 from tensor_tracer.attaching.prompts import PromptOptions, kInterval
-from tensor_tracer.attaching.run import AttachedRun, RunStopped, is_attached
+from tensor_tracer.attaching.run import AttachedRun, RunStopped, attached_to
 from tensor_tracer.errors import TensorTracerError
 from tensor_tracer.sinks.settings import Settings, check_sinks
 
@@ -74,6 +75,15 @@ def attach(
     layouts = Layouts(len(groups.tensor_ranks), prepared.overrides, prepared.axis, _kRules)
     asked = prepared.plan, prepared.names, first_step, trainer, prepared.prompts
     return _begun(AttachedRun(stages, native, groups, layouts, *asked), sinks, has_page=port is not None)
+
+
+def abandon(model: Any, trainer: str) -> None:
+    """Ends the run of an earlier training by the same trainer, whose callback an exception has kept from its end.
+    Collective over all ranks."""
+    for part in find_parts(model):
+        run = attached_to(part.root)
+        if run is not None and run.trainer == trainer:
+            run.abandon()
 
 
 @dataclass(frozen=True)
@@ -144,7 +154,7 @@ def _start(settings: dict[str, Any], groups: Groups, parts: Sequence[Part]) -> t
 
 def _find_parts(model: Any) -> list[Part]:
     parts = find_parts(model)
-    if any(is_attached(part.root) for part in parts):
+    if any(attached_to(part.root) is not None for part in parts):
         raise TensorTracerError("already_attached", "the model has a tracer", "model", "detach the earlier run first")
     return parts
 
@@ -178,7 +188,7 @@ def _groups_of(prepared: _Prepared, tensor: Any, pipeline: Any) -> Groups:
 
 def _begun(run: AttachedRun, sinks: Sequence[str | Settings], *, has_page: bool) -> AttachedRun:
     run.follow(sinks)
-    atexit.register(_finish, run)
+    atexit.register(_finish, run, os.getpid())
     if has_page:
         _print_address(run)
     return run
@@ -193,6 +203,10 @@ def _print_address(run: AttachedRun) -> None:
     print(f"page   {hub['url']} (token in {hub['token_path']})" if is_private else f"page   {hub['page_url']}")
 
 
-def _finish(run: AttachedRun) -> None:
-    """At the end of the process the queued messages are sent. The groups may be gone."""
-    run.finish_sending()
+def _finish(run: AttachedRun, process: int) -> None:
+    """At the end of the process the queued messages are sent. The groups may be gone. A forked child has no threads
+    of the run, which would have to end."""
+    if os.getpid() == process:
+        run.finish_sending()
+    else:
+        run.leak()

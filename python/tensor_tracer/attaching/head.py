@@ -33,6 +33,19 @@ class Head:
     logits: Site
     axis: TensorAxis
     is_sharded: bool
+    owners: Sequence[tuple[nn.Module, str, nn.Module]] = ()  # parent, attribute, and the module that it was
+
+    def owned_by(self, root: nn.Module) -> Head:
+        """The head as a part of the model, for has_changed()."""
+        both = (self.norm, self.output)
+        owners = [
+            (parent, name, child) for parent in root.modules()
+            for name, child in parent._modules.items() if child is not None and any(child is one for one in both)
+        ]  # fmt: skip
+        return replace(self, owners=owners)
+
+    def has_changed(self) -> bool:
+        return any(parent._modules.get(name) is not child for parent, name, child in self.owners)
 
     @classmethod
     def of(cls, places: Sequence[Site], axis: TensorAxis) -> Head | None:

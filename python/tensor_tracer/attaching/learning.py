@@ -84,6 +84,7 @@ class Learner:
         self._of_tensor: dict[int, tuple[weakref.ref[Tensor], int, Seen]] = {}  # with the version of the numbers
         self._of_memory: dict[Any, list[tuple[weakref.ref[Tensor], Seen]]] = {}
         self._calls: dict[str, int] = {}
+        self._last: tuple[Tensor, Seen] | None = None  # the newest output of a module
         self._is_forward_over = False
         self._handles: list[RemovableHandle] = []
         self._open: list[tuple[str, nn.Module]] = []  # the modules that run now
@@ -105,13 +106,30 @@ class Learner:
 
     def finish(self, output: Any) -> None:
         """`output`: of the root module."""
-        self._see_member("", self.root, "output", *first_tensor(output))
+        member, tensor = first_tensor(output)
+        with self._guarded("output"):
+            if not self._is_converted(tensor):
+                self._see_member("", self.root, "output", member, tensor)
+        self._last = None
         self._list_unseen_attention()
         backwards.watch(self)
         self._is_forward_over = True
         self._received = None
         self._of_tensor.clear()
         self._of_memory.clear()
+
+    def _is_converted(self, tensor: Tensor | None) -> bool:
+        """True if the root returns what the last module returned, in another dtype. Accelerate does so in mixed
+        precision, outside of the graph of the loss."""
+        if tensor is None or self._last is None or self._seen_before(tensor) is not None:
+            return False
+        last, seen = self._last
+        if last.dtype == tensor.dtype or last.shape != tensor.shape or isinstance(tensor, DTensor):
+            return False
+        if not torch.equal(local_of(last.detach()).to(tensor.dtype), tensor.detach()):
+            return False
+        seen.aliases.append("output")
+        return True
 
     def begin_backward(self) -> None:
         """In the backward, at the gradient of the root's output."""
@@ -249,6 +267,8 @@ class Learner:
         is_received, shape, device = tensor is self._received, tuple(local.shape), tensor.device
         seen = Seen(path, module, part, member, shape, tensor.dtype, layout, bits, is_constant, is_received, device)
         self.seen.append(seen)
+        if part == "output":
+            self._last = tensor, seen
         self._of_tensor[id(tensor)] = (weakref.ref(tensor), _version_of(tensor), seen)
         self._watch_gradient(seen, tensor)
         self._share_layout(seen, tensor, local)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import sys
 import time
@@ -35,8 +36,8 @@ from tensor_tracer.sinks.settings import Settings
 
 
 _kNoForward = (
-    "no forward of the model was seen in step {}: nothing is traced. A model that is compiled after attach() calls no "
-    "hooks: compile before, and only its layers"
+    "no forward with gradients was seen in step {}: nothing is traced. A model that is compiled after attach() calls no "
+    "hooks: compile before, and only its layers. Nor does model.forward(): call model()"
 )
 _kMissing = (
     "no values of {}, from step {} on: these modules did not run. If the model was edited or compiled, call detach() "
@@ -45,6 +46,14 @@ _kMissing = (
 _kNoUpdate = "no record of Updates in step {}: the optimizer that is watched made no step on some rank"
 _kGraph = "a CUDA graph records the model: its replays call no modules, so they are not traced"
 _kEdited = "layers were added, removed or replaced: call detach() and attach() again to trace the new ones"
+_kHeadReplaced = (
+    "final norm or output layer was replaced: logit lenses and programs have the earlier one; call detach() and attach() "
+    "again"
+)
+_kNoPlaces = (
+    "no tensor of this model has a standard name, so the default plan traces nothing; run.points() lists the tensors with "
+    "the reasons, and plan= and names= of attach() take them"
+)
 
 
 class RunStopped(Exception):
@@ -104,6 +113,11 @@ class AttachedRun:
         return str(self._hub.get("token_path", "")).removesuffix("/token")
 
     @property
+    def trainer(self) -> str:
+        """The name that attach() got."""
+        return self._told["trainer"]
+
+    @property
     def addresses(self) -> dict[str, Any]:
         """Of the hub, with the token; empty on other ranks than global rank 0."""
         return dict(self._hub)
@@ -122,7 +136,7 @@ class AttachedRun:
         try:
             yield
         except BaseException as error:
-            self._drop_pass(error)
+            self._drop_pass(type(error).__name__)
             raise
         self.end_step()
 
@@ -183,6 +197,8 @@ class AttachedRun:
     def log(self, **numbers: float | Tensor | None) -> None:
         """Numbers of the last step: `loss`, `lr`, `grad_norm`, `valid_loss`, `tokens_per_second`. Those of global
         rank 0 are shown, and one step later those of the last stage of its pipeline. None: this rank has no number."""
+        if "step" in numbers:
+            raise TensorTracerError("invalid_argument", "the run counts the steps", "log", "leave step out")
         if not self._hub and not self._far.is_source:
             return
         sent = {name: number_of(name, value) for name, value in numbers.items() if value is not None}
@@ -258,6 +274,12 @@ class AttachedRun:
         if self._followers is not None:
             self._followers.finish()
 
+    def abandon(self) -> None:
+        """detach() after a training that an exception has ended."""
+        if self._is_in_step:
+            self._drop_pass("an exception")
+        self.detach()
+
     def finish_sending(self) -> None:
         """Sends the queued messages and ends the hub. For the end of the process, without detach()."""
         if self._has_ended or self._off:
@@ -269,6 +291,10 @@ class AttachedRun:
         self._native = None
         if self._followers is not None:
             self._followers.finish()
+
+    def leak(self) -> None:
+        """In a forked child: the library's run is never destroyed, because it would wait for threads of the parent."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._native))
 
     def _wait_for_sinks(self) -> None:
         if self._followers is not None and self.has_learned:  # before, the hub knows no run
@@ -341,15 +367,15 @@ class AttachedRun:
             native.finish(step, False)
         self._groups = self._groups.destroy()
 
-    def _drop_pass(self, error: BaseException) -> None:
-        """After an exception in a step. The other tensor-parallel ranks may be waiting for numbers of this pass, or
+    def _drop_pass(self, error: str) -> None:
+        """After an exception of this class in a step. The other tensor-parallel ranks may be waiting for numbers of this pass, or
         may be gone."""
         is_shared = len(self._groups.tensor_ranks) > 1 and any(chunk.is_traced for chunk in self._chunks)
         for chunk in self._chunks:
             chunk.drop_passes()
         self._is_in_step = False
         if is_shared:
-            self._switch_off(f"step {self._step} ended with {type(error).__name__} while it was traced")
+            self._switch_off(f"step {self._step} ended with {error} while it was traced")
 
     def _look_around(self) -> None:
         """Tells of what has changed since the last step."""
@@ -357,6 +383,9 @@ class AttachedRun:
             self._warn("the hub has ended: page and recording stop here, and the training goes on")
         if self.has_learned and any(chunk.have_layers_changed() for chunk in self._chunks):
             self._warn_once(_kEdited, _kEdited)
+        head = self._table.head if self._table is not None else None
+        if self.has_learned and head is not None and head.has_changed():
+            self._warn_once(_kHeadReplaced, _kHeadReplaced)
 
     def _warn_once(self, message: str, about: str) -> None:
         if about not in self._told_once:
@@ -442,7 +471,8 @@ class AttachedRun:
             chunk.use(hooked, table.layers[chunk.stage], table.head, give_up)
         self._table = table
         self._native.send_event("state", json.dumps({"phase": "training", "step": self._step}))
-        for warning in [*table.warnings, *([unsent] if unsent else [])]:
+        is_unnamed = self._plan is None and not any(site.standard for site in table.places)
+        for warning in [*table.warnings, *([unsent] if unsent else []), *([_kNoPlaces] if is_unnamed else [])]:
             self._warn(warning)
 
     def _tell_texts(self, facts: dict[str, Any]) -> None:
@@ -507,5 +537,5 @@ class AttachedRun:
 _attached: dict[int, AttachedRun] = {}
 
 
-def is_attached(root: nn.Module) -> bool:
-    return id(root) in _attached
+def attached_to(root: nn.Module) -> AttachedRun | None:
+    return _attached.get(id(root))

@@ -89,6 +89,8 @@ def make_table(
     sites = _join(own, groups)
     places = with_joined(name_sites(sites, names, max(part.vocabulary for part in parts)), names.joined)
     head = Head.of(places, layouts.axis)
+    if head is not None:
+        head = head.owned_by(learned[head.logits.stage][0].root)
     places = with_lenses(places, any(share(head is not None, groups.pipeline)))
     shown = share(batch, groups.control)[0]  # another replica may have batches of another shape
     others = [updates.row([OfStage(part.layers, part.sizes) for part in parts])] if updates is not None else []

@@ -348,9 +348,22 @@ def name_sites(sites: list[Site], names: Names, vocabulary: int) -> list[Site]:
         if taken.setdefault(wanted, site.full_path) != site.full_path:
             wanted, site.standard = site.path, None
         site.name = wanted
+    _even_names(places)
     _name_head(places, taken)
     _tell_apart(places)
     return places
+
+
+def _even_names(places: Sequence[Site]) -> None:
+    """A place has one name in all layers. A hook on a module of one layer may have made two tensors of one."""
+    by_path: dict[str, list[Site]] = {}
+    for site in places:
+        if site.layer:
+            by_path.setdefault(site.path, []).append(site)
+    for path, sites in by_path.items():
+        if len({site.name for site in sites}) > 1:
+            for site in sites:
+                site.name, site.standard = path, None
 
 
 def _final_norm_of(places: Sequence[Site], names: Names) -> Site | None:

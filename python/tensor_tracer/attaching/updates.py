@@ -43,6 +43,7 @@ class UpdateWatch:
     def __init__(
         self, optimizer: torch.optim.Optimizer, roots: Mapping[int, nn.Module], groups: Groups, is_due: Callable[[], bool]
     ) -> None:
+        optimizer = _unwrapped(optimizer)
         self._optimizer, self._groups, self._is_due = optimizer, groups, is_due
         self._own = _own_parameters(optimizer, roots)
         self._rows: list[tuple[int, Tensor]] = []  # of this rank's parameters, with their place in the table
@@ -97,16 +98,30 @@ class UpdateWatch:
         """A row for each parameter, and one whose first number counts the ranks that have made an update."""
         return torch.zeros(len(self._counts) + 1, _kNumSums, dtype=torch.float64)
 
-    @torch.no_grad()
-    def _before_update(self, *_: Any) -> None:
+    def _before_update(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Returns other arguments for a step with a closure, which makes the gradients."""
         self._before.clear()
         self._sums = self._zeros()
         if not self._is_due():
-            return
+            return None
+        self._before = [local_of(parameter).detach().clone() for _, parameter in self._rows]
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        if closure is None:
+            self._take_gradients()
+            return None
+
+        def watched() -> Any:
+            result = closure()
+            self._take_gradients()
+            return result
+
+        return ((args[0], watched, *args[2:]), kwargs) if len(args) > 1 else (args, kwargs | {"closure": watched})
+
+    @torch.no_grad()
+    def _take_gradients(self) -> None:
         for row, parameter in self._rows:
             if parameter.grad is not None:
                 self._add(row, _kGradient, parameter, _like(parameter, parameter.grad))
-            self._before.append(local_of(parameter).detach().clone())
 
     @torch.no_grad()
     def _after_update(self, *_: Any) -> None:
@@ -164,6 +179,13 @@ def _like(parameter: Tensor, gradient: Tensor) -> Tensor:
     if isinstance(gradient, DTensor) and any(isinstance(one, Partial) for one in gradient.placements):
         return gradient.redistribute(placements=parameter.placements)  # type: ignore[attr-defined]
     return gradient
+
+
+def _unwrapped(optimizer: Any) -> Any:
+    """Accelerate's optimizer is one by its class, and has the optimizer in it."""
+    is_one = isinstance(optimizer, torch.optim.Optimizer)
+    inner = getattr(optimizer, "optimizer", None) if is_one else None
+    return _unwrapped(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer
 
 
 def _own_parameters(optimizer: Any, roots: Mapping[int, nn.Module]) -> dict[tuple[int, str], Tensor]:
