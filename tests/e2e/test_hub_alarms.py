@@ -241,12 +241,15 @@ def test_a_command_that_hangs_delays_nobody(tmp_path: Path) -> None:
         (["--alarm-webhook", "https://example.org/x"], "use --alarm-command with curl"),
         (["--alarm-command", "no-such-program"], "there is no program no-such-program in PATH"),
         (["--alarms", "ALARMS"], "alarm 1: test: must be one of above, "),
+        (["--alarms", "TWICE"], "alarm 2: name: an alarm before it has this name"),
         (["--alarm-pause-timeout", "0"], "--alarm-pause-timeout"),
     ],
 )
 def test_a_wrong_option_is_told_at_the_start(tmp_path: Path, flags: list[str], message: str) -> None:
     (tmp_path / "alarms.json").write_text(json.dumps([{**HIGH, "test": "abov"}]))
-    given = [flag.replace("ALARMS", str(tmp_path / "alarms.json")) for flag in flags]
+    (tmp_path / "twice.json").write_text(json.dumps([HIGH, HIGH]))
+    files = {"ALARMS": str(tmp_path / "alarms.json"), "TWICE": str(tmp_path / "twice.json")}
+    given = [files.get(flag, flag) for flag in flags]
     run_dir = tmp_path / "run"
     run_dir.mkdir()
     command = [str(binary()), "serve", "--run-dir", str(run_dir), "--port", "0", *given]

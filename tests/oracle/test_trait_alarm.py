@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from program import Flags, train
+from program import Flags, command, environment, train
 from tensor_tracer import open_recording
 
 NIGHTLY = pytest.mark.nightly(suite="meshes")
@@ -47,3 +48,16 @@ def test_it_fires_for_an_injected_trait_only(seed: int, flags: Flags, tmp_path: 
     train(later | {"interventions": tmp_path / "inject.tti"}, tmp_path / "injected")
     [alarm] = fired(tmp_path / "injected")
     assert INJECTED <= alarm["step"] <= INJECTED + 20 and alarm["layer"] == 1
+
+
+def test_an_alarm_without_records_is_told_on_the_terminal(flags: dict[str, Any], tmp_path: Path) -> None:
+    """Nobody has to open the page of a run to see that its alarms cannot fire."""
+    alarms = [{"name": "slip", "point": "Nope", "statistic": "rms", "test": "above", "value": 1},
+              {"name": "no vector", "point": "HiddenStates", "vector": "evil", "test": "above", "value": 1},
+              {"name": "loss", "scalar": "loss", "test": "above", "value": 1000}]  # fmt: skip
+    (tmp_path / "alarms.json").write_text(json.dumps(alarms))
+    given = flags | {"alarms": tmp_path / "alarms.json", "run_dir": tmp_path / "run", "train_iters": 20}
+    done = subprocess.run(command(given), env=environment(), capture_output=True, text=True, timeout=120, check=True)
+    told = done.stdout + done.stderr
+    assert 'alarm "slip" waits: ' in told and "the run has no point Nope" in told
+    assert 'alarm "no vector" waits: ' in told and 'alarm "loss"' not in told

@@ -147,12 +147,20 @@ void AlarmDesk::follow_run() {
   for (auto& [name, alarm] : alarms_) {
     if (is_other) alarm.restart();
     if (before.empty()) warm(alarm);
-    const bool found = alarm.follow(run_.facts()).ok();
-    if (!found) spdlog::warn("alarm_waits: {}", protocol::encode_json(alarm.describe()));
+    if (const base::Status found = alarm.follow(run_.facts()); !found.ok())
+      tell_waiting(name, found.error());
     if (are_new_) notify_viewers({{"change", "set"}, {"alarm", alarm.describe()}}, nullptr);
   }
   are_new_ = false;
   update_demand();
+}
+
+// An alarm of the file of --alarms has no viewer who could see why it waits.
+void AlarmDesk::tell_waiting(const std::string& name, const base::Error& reason) const {
+  const std::string message =
+      "alarm " + protocol::encode_json(name) + " waits: " + base::to_string(reason);
+  spdlog::warn("alarm_waits: {}", message);
+  if (are_new_) leaders_.notify_trainer("alarm", {{"message", message}});
 }
 
 void AlarmDesk::take_record(const protocol::RecordView& record, const SharedBytes& bytes) {

@@ -63,6 +63,7 @@ class AlarmDesk {
   void load();
   void update_demand();
   void warm(Alarm& alarm) const;
+  void tell_waiting(const std::string& name, const base::Error& reason) const;
   void report(const Alarm& alarm, const AlarmChange& change, Clock::time_point now);
   void print(std::string_view change, const std::string& name) const;
   void notify_viewers(nlohmann::json params, const Member* member);

@@ -205,7 +205,11 @@ base::Result<std::vector<SetAlarm>> read_alarms(const std::string& path) {
   std::vector<SetAlarm> alarms;
   for (const nlohmann::json& item : list.value()) {
     auto alarm = protocol::parse_alarm(item);
-    const base::Status checked = alarm.ok() ? check_alarm(alarm.value()) : alarm.error();
+    base::Status checked = alarm.ok() ? check_alarm(alarm.value()) : alarm.error();
+    if (checked.ok() &&
+        std::ranges::find(alarms, alarm.value().name, &SetAlarm::name) != alarms.end())
+      checked = base::Error{"invalid_argument", "an alarm before it has this name", "name",
+                            "give each alarm another name"};
     if (!checked.ok()) {
       const base::Error& error = checked.error();
       return base::invalid_argument("--alarms",
