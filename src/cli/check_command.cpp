@@ -18,8 +18,8 @@
 namespace tt::cli {
 namespace {
 
-void print_summary(const std::string& path, const nlohmann::json& checked) {
-  fmt::print("{}: right\n", path);
+void print_summary(const std::string& name, const nlohmann::json& checked) {
+  fmt::print("{}: right\n", name);
   for (const auto& write : checked["writes"]) {
     fmt::print("  writes {} ({})\n", write["place"].get<std::string>(),
                write["runs"].get<std::string>());
@@ -34,19 +34,34 @@ void print_summary(const std::string& path, const nlohmann::json& checked) {
   }
 }
 
-bool check_file(const std::string& path, const intervene::Context& context, bool as_json) {
-  const auto file = read_program_file(path);
-  if (!file) return fail(file.error()) == 0;
-  const auto checked = intervene::check_program(file.value().program, context);
+bool check_one(const std::string& name, const ProgramFile& program,
+               const intervene::Context& context, bool as_json) {
+  const auto checked = intervene::check_program(program.program, context);
   if (!checked) {
-    fmt::print(stderr, "{}: {}\n", path, to_string(checked.error()));
+    fmt::print(stderr, "{}: {}\n", name, to_string(checked.error()));
     return false;
   }
   if (as_json)
     fmt::print("{}\n", checked.value().dump(2));
   else
-    print_summary(path, checked.value());
+    print_summary(name, checked.value());
   return true;
+}
+
+bool check_file(const std::string& path, const intervene::Context& context, bool as_json) {
+  const auto file = read_program_file(path);
+  if (!file) return fail(file.error()) == 0;
+  return check_one(path, file.value(), context, as_json);
+}
+
+// The programs of --steer, --ablate and --cap, then the files.
+int check_all(const InterventionSetup& setup, const std::vector<std::string>& paths, bool as_json) {
+  int code = kExitDone;
+  for (const ProgramFile& steering : setup.programs)
+    if (!check_one(steering.name, steering, setup.context, as_json)) code = kExitUsage;
+  for (const std::string& path : paths)
+    if (!check_file(path, setup.context, as_json)) code = kExitUsage;
+  return code;
 }
 
 }  // namespace
@@ -60,8 +75,8 @@ int run_check(int argc, const char* const* argv) {
   set_help_text(app);
   add_configuration_file(app);
   add_options(app, config::train_options(config));
-  app.add_option("files", paths, "files of programs; the name of a program in JSON ends with .json")
-      ->required();
+  app.add_option("files", paths,
+                 "files of programs; the name of a program in JSON ends with .json");
   app.add_flag("--json", as_json,
                "print the answer of intervention.check as JSON (docs/protocol.md)")
       ->group("Output");
@@ -71,6 +86,9 @@ int run_check(int argc, const char* const* argv) {
     fmt::print("{}", parsed.value());
     return 0;
   }
+  if (paths.empty() && config.intervention.steering.is_empty())
+    return fail(base::invalid_argument("files", "there is no program to check",
+                                       "give files, --steer, --ablate or --cap"));
   // Checks on the smallest mesh that the configuration fits.
   if (auto model = read_hf_model(config, given_options(app)); !model) return fail(model.error());
   const auto tokenizer = read_tokenizer(config, given_options(app));
@@ -83,10 +101,7 @@ int run_check(int argc, const char* const* argv) {
   config.intervention.interventions.clear();
   auto setup = prepare_interventions(config, shape.value(), tracing.value(), nullptr);
   if (!setup) return fail(setup.error());
-  int wrong = kExitDone;
-  for (const std::string& path : paths)
-    if (!check_file(path, setup.value().context, as_json)) wrong = kExitUsage;
-  return wrong;
+  return check_all(setup.value(), paths, as_json);
 }
 
 }  // namespace tt::cli

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace tt::cli {
@@ -23,10 +25,16 @@ base::Result<GenerateOutput> GenerateOutput::open(const config::GenerateConfig& 
   output.is_stream_ = path.empty() && num_prompts == 1 && options.top_logits == 0;
   if (tokenizer.file != nullptr) output.decoder_.emplace(*tokenizer.file, true);
   if (path.empty()) return output;
-  output.file_.open(path, std::ios::binary | std::ios::trunc);
-  if (output.file_) return output;
-  return base::invalid_argument("--output", "\"" + path + "\" cannot be written",
-                                "give a file in a folder that exists");
+  std::error_code error;
+  const std::filesystem::file_status now = std::filesystem::status(path, error);
+  const bool is_folder = std::filesystem::is_directory(now);
+  const bool is_device = std::filesystem::is_other(now);  // such as a pipe
+  output.written_ = is_device ? path : path + ".partial";
+  if (!is_folder) output.file_.open(output.written_, std::ios::binary | std::ios::trunc);
+  if (output.file_.is_open()) return output;
+  return base::invalid_argument(
+      "--output", "\"" + path + "\" " + (is_folder ? "is a folder" : "cannot be written"),
+      "give a file in a folder that exists");
 }
 
 void GenerateOutput::token(std::int64_t id) {
@@ -66,7 +74,9 @@ base::Status GenerateOutput::close() {
   std::fflush(stdout);
   if (!file_.is_open()) return {};
   file_.close();
-  if (file_) return {};
+  std::error_code error;
+  if (file_ && written_ != path_) std::filesystem::rename(written_, path_, error);
+  if (file_ && !error) return {};
   return base::Error{"io_error", "\"" + path_ + "\" could not be written", "--output",
                      "free some space"};
 }

@@ -15,7 +15,8 @@
 
 namespace tt::cli {
 
-/// Where responses go: the file of --output as JSONL, else the terminal: one response as text,
+/// Where responses go: the file of --output as JSONL, which appears under its name when all are
+/// complete, else the terminal: one response as text,
 /// token by token; several, or with --top-logits, as JSONL. Global rank 0. Thread: one at a time.
 class GenerateOutput {
  public:
@@ -35,6 +36,7 @@ class GenerateOutput {
 
   const RunTokenizer* tokenizer_;
   std::string path_;
+  std::string written_;  // the file that gets the responses
   std::ofstream file_;
   bool is_stream_ = false;                          // one response, to the terminal
   std::optional<tokenize::StreamDecoder> decoder_;  // of the stream; nullopt: ids are bytes

@@ -43,7 +43,7 @@ class GeneratePrompts {
                    "render them with the chat template of the tokenizer, and give the result as "
                    "\"prompt_token_ids\"");
     }
-    if (value.contains("prompt_token_ids")) return add_ids(value["prompt_token_ids"], subject);
+    if (value.contains("prompt_token_ids")) return add_ids(value, subject);
     if (!value.contains("prompt") || !value["prompt"].is_string())
       return wrong("has no text under \"prompt\"", R"(write {"prompt": "a text"})");
     return add_text(value["prompt"].get<std::string>(), "--prompts", subject);
@@ -53,8 +53,12 @@ class GeneratePrompts {
   std::size_t size() const { return prompts_.size(); }
 
  private:
-  base::Status add_ids(const json& ids, const std::string& subject) {
+  // The ids count; a text beside them is kept for the output.
+  base::Status add_ids(const json& value, const std::string& subject) {
+    const json& ids = value["prompt_token_ids"];
     data::Prompt prompt;
+    if (value.contains("prompt") && value["prompt"].is_string())
+      prompt.text = value["prompt"].get<std::string>();
     bool are_ids = ids.is_array() && !ids.empty();
     for (std::size_t i = 0; are_ids && i < ids.size(); ++i) {
       are_ids = ids[i].is_number_integer() && ids[i].get<std::int64_t>() >= 0 &&

@@ -121,7 +121,9 @@ base::Status read_adapter(config::TrainConfig& config, ModelSource& source) {
   if (source.folder.config.is_null())
     return base::invalid_argument("--load-adapter", "adapters belong to a model", "add --hf-model");
   auto read = hf::read_json_file(path + "/adapter_config.json", hf::kMaxConfigBytes);
-  if (!read) return read.error();
+  if (!read)
+    return base::Error{"invalid_argument", read.error().message, read.error().where,
+                       "give a folder that PEFT's save_pretrained() has written"};
   source.adapter = std::move(read).value();
   source.adapter_folder = path;
   return hf::apply_adapter_config(source.adapter, source.folder.config, config.model);

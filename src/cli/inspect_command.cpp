@@ -110,7 +110,8 @@ void print_adapter(const json& facts) {
   if (facts.is_null()) return;
   for (const auto& [key, value] : facts.items())
     if (!value.is_null())
-      print_row(key.c_str(), value.is_string() ? value.get<std::string>() : value.dump());
+      print_row(key == "target_modules" ? "modules" : key.c_str(),
+                value.is_string() ? value.get<std::string>() : value.dump());
 }
 
 void print_tensors(const json& tensors) {

@@ -1,6 +1,7 @@
 #include "src/cli/run_data.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -17,13 +18,14 @@ namespace {
 // The order of the sequences is held in memory, 16 bytes for each sequence.
 constexpr std::int64_t kMaxSequences = std::int64_t{1} << 27;
 
-base::Status check_size(const config::TrainConfig& config, const data::SampleSource& samples) {
+base::Status check_size(const config::TrainConfig& config, const data::SampleSource& samples,
+                        const std::string& paths) {
   const std::int64_t seq_length = config.model.seq_length;
   if (samples.size() > kMaxSequences) {
     return base::invalid_argument(
         "--data-path",
-        fmt::format("{} tokens make {} sequences of {} tokens, more than {}", samples.num_tokens(),
-                    samples.size(), seq_length, kMaxSequences),
+        fmt::format("the {} tokens of \"{}\" make {} sequences of {} tokens, more than {}",
+                    samples.num_tokens(), paths, samples.size(), seq_length, kMaxSequences),
         "give less text or a larger --seq-length");
   }
   const data::SampleOrder order(samples.size(),
@@ -31,8 +33,9 @@ base::Status check_size(const config::TrainConfig& config, const data::SampleSou
   if (order.num_train() > 0 && order.num_valid() > 0) return {};
   return base::invalid_argument(
       "--data-path",
-      fmt::format("{} tokens make {} training and {} validation sequences of {} tokens",
-                  samples.num_tokens(), order.num_train(), order.num_valid(), seq_length),
+      fmt::format(
+          "the {} tokens of \"{}\" make {} training and {} validation sequences of {} tokens",
+          samples.num_tokens(), paths, order.num_train(), order.num_valid(), seq_length),
       "give more text, a smaller --seq-length or another --split");
 }
 
@@ -97,8 +100,10 @@ base::Status RunData::read(const config::TrainConfig& config, const RunTokenizer
     if (auto status = read_dataset(dataset, config, tokenizer); !status) return status;
   if (auto status = make_blend(config); !status) return status;
   double weights = 0;
-  for (const data::BlendPart& part : blend_) {
-    if (auto status = check_size(config, *part.samples); !status) return status;
+  for (std::size_t i = 0; i < blend_.size(); ++i) {
+    const data::BlendPart& part = blend_[i];
+    const std::string paths = fmt::format("{}", fmt::join(datasets_[i].paths, ", "));
+    if (auto status = check_size(config, *part.samples, paths); !status) return status;
     weights += part.weight;
     entropy_ += part.weight * part.samples->unigram_entropy();
   }

@@ -44,8 +44,16 @@ bool read_range(std::string_view text, Steering& steering) {
   steering.high = finite_number(high);
   const bool are_numbers =
       steering.low.has_value() == !low.empty() && steering.high.has_value() == !high.empty();
-  return are_numbers && (steering.low || steering.high) &&
-         (!steering.low || !steering.high || *steering.low <= *steering.high);
+  return are_numbers && (steering.low || steering.high);
+}
+
+// Why a steering of the right form cannot be; empty: it can.
+std::string problem_of(const Steering& steering) {
+  if (base::parse_numbers(steering.layers)->contains(0))
+    return "names layer 0, and layers count from 1";
+  if (steering.low && steering.high && *steering.low > *steering.high)
+    return "has a low limit above the high one";
+  return {};
 }
 
 bool read_amount(std::optional<std::string_view> text, Steering& steering) {
@@ -132,9 +140,11 @@ Options steering_options(SteeringConfig& steering) {
   return {{"--steer", &steering.steer,
            "add a direction to the output of layers: VECTOR@LAYERS=COEFFICIENT, such as evil@20=5"},
           {"--ablate", &steering.ablate,
-           "remove the component along a direction from the output of layers: VECTOR@LAYERS"},
+           "remove the component along a direction from the output of layers, after --steer: "
+           "VECTOR@LAYERS"},
           {"--cap", &steering.cap,
-           "keep the component along a direction in a range: VECTOR@LAYERS=LOW:HIGH"},
+           "keep the component along a direction in a range, after --steer and --ablate: "
+           "VECTOR@LAYERS=LOW:HIGH"},
           {"--steering-config", &steering.steering_config,
            "JSON file with the steering_config of the code of persona vectors"},
           {"--positions", &steering.positions,
@@ -154,10 +164,11 @@ base::Result<Steering> parse_steering(SteeringKind kind, const std::string& text
   std::optional<std::string_view> amount;
   if (equal != std::string::npos) amount = std::string_view(text).substr(equal + 1);
   const auto layers = base::parse_numbers(steering.layers);
-  const bool has_layers = layers && !layers->empty() && !layers->contains(0);
-  if (!steering.vector.empty() && has_layers && read_amount(amount, steering)) return steering;
-  return base::invalid_argument("--" + name_of(kind), "\"" + text + "\" has another form",
-                                form_of(kind));
+  const bool has_form = !steering.vector.empty() && layers && !layers->empty();
+  const std::string problem =
+      has_form && read_amount(amount, steering) ? problem_of(steering) : "has another form";
+  if (problem.empty()) return steering;
+  return base::invalid_argument("--" + name_of(kind), "\"" + text + "\" " + problem, form_of(kind));
 }
 
 std::vector<Steering> steerings_of(const SteeringConfig& steering) {

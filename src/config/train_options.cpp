@@ -163,7 +163,7 @@ Options optimizer_options(OptimizerConfig& optimizer) {
 }
 
 Options data_options(DataConfig& data) {
-  const Check split = text("is not two whole per cents such as 95,5",
+  const Check split = text("is not two whole per cents of at least 1, such as 95,5",
                            [](const std::string& list) { return parse_split(list).has_value(); });
   return joined(
       {{{"--data-path", &data.data_path,

@@ -20,13 +20,23 @@ namespace tt::data {
 namespace {
 
 // The text in one line of a JSONL file.
-std::optional<std::string> text_of_json(const std::string& line) {
+base::Result<std::string> text_of_json(const std::string& line) {
   const auto value = nlohmann::json::parse(line, nullptr, false);
   if (value.is_string()) return value.get<std::string>();
-  if (!value.is_object()) return std::nullopt;
-  for (const char* key : {"prompt", "text"})
-    if (value.contains(key) && value[key].is_string()) return value[key].get<std::string>();
-  return std::nullopt;
+  if (value.is_object())
+    for (const char* key : {"prompt", "text"})
+      if (value.contains(key) && value[key].is_string()) return value[key].get<std::string>();
+  base::Error error{"invalid_argument",
+                    "has no text under \"prompt\" or \"text\"",
+                    {},
+                    R"(write {"prompt": "a text"})"};
+  if (value.is_object() && value.contains("messages")) {
+    error.message = "has messages of a chat";
+    error.remedy =
+        "render them with the chat template of the tokenizer, and give the text as "
+        "\"prompt\"";
+  }
+  return error;
 }
 
 // Viewers get the texts as JSON, which can hold only UTF-8.
@@ -126,7 +136,9 @@ base::Result<PromptSet> PromptReader::read_file(const std::string& path) const {
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
     const std::string place = "line " + std::to_string(number) + " of \"" + path + "\"";
     const auto text = is_json ? text_of_json(line) : line;
-    auto prompt = read(text.value_or(""), place);
+    if (!text)
+      return base::invalid_argument(where, place + " " + text.error().message, text.error().remedy);
+    auto prompt = read(text.value(), place);
     if (!prompt) return prompt.error();
     set.prompts.push_back(std::move(prompt).value());
   }

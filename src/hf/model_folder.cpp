@@ -88,6 +88,23 @@ base::Result<std::vector<std::string>> find_files(const fs::path& folder) {
   return bad_file(folder, std::string("holds neither ") + kWhole + " nor " + kIndex);
 }
 
+bool holds_checkpoints(const fs::path& folder) {
+  if (is_there(folder / "manifest.json")) return true;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (is_there(entry.path() / "manifest.json")) return true;
+  return false;
+}
+
+base::Error without_config(const fs::path& folder) {
+  if (holds_checkpoints(folder))
+    return {"invalid_argument", "holds a checkpoint, not a model of Hugging Face", folder.string(),
+            "convert it: tensor-tracer convert " + folder.string() + " NEW_FOLDER"};
+  return {"invalid_argument", "is missing", (folder / "config.json").string(),
+          "copy it from the folder of the model that the weights belong to, with the files of the "
+          "tokenizer"};
+}
+
 }  // namespace
 
 base::Result<json> read_json_file(const std::string& path, std::size_t limit) {
@@ -141,10 +158,7 @@ base::Result<ModelFolder> read_model_folder(const std::string& path) {
   if (!is_there(folder))
     return base::Error{"not_found", "there is no such folder", path, "give the folder of a model"};
   if (auto status = refuse_distcp(path); !status) return status.error();
-  if (!is_there(folder / "config.json"))
-    return base::Error{"invalid_argument", "is missing", (folder / "config.json").string(),
-                       "copy it from the folder of the model that the weights belong to, with the "
-                       "files of the tokenizer"};
+  if (!is_there(folder / "config.json")) return without_config(folder);
   auto config = read_json_file((folder / "config.json").string(), kMaxConfigBytes);
   if (!config) return config.error();
   auto files = find_files(folder);

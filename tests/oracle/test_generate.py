@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from generation import (
 )
 from hf_models import NAMES, random_model, save
 from program import environment
+from safetensors.torch import load_file, save_file
 from test_lora import random_adapters
 from transformers.generation import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
@@ -271,6 +273,22 @@ def test_a_byte_order_mark_is_no_part_of_a_prompt(name: str, llama: tuple[Any, P
     assert prompts[0] == prompts[1]
 
 
+def test_a_text_beside_ids_is_kept_and_a_file_is_replaced_when_complete(llama: tuple[Any, Path], tmp_path: Path) -> None:
+    file, output = tmp_path / "prompts.jsonl", tmp_path / "responses.jsonl"
+    file.write_text('{"prompt": "the", "prompt_token_ids": [104, 105]}\n')
+    flags = {"hf_model": llama[1], "prompts": file, "output": output, "max_new_tokens": 1}
+    subprocess.run(line_of(flags), env=environment(), check=True, timeout=60)
+    before = output.read_text()
+    assert (told := json.loads(before))["prompt"] == "the" and told["prompt_token_ids"] == [104, 105]
+    damaged = load_file(llama[1] / "model.safetensors")
+    damaged["model.norm.weight"].fill_(float("nan"))
+    shutil.copytree(llama[1], tmp_path / "nan")
+    save_file(damaged, tmp_path / "nan" / "model.safetensors", {"format": "pt"})
+    done = subprocess.run(line_of(flags | {"hf_model": tmp_path / "nan"}), env=environment(), capture_output=True, timeout=60)
+    assert done.returncode == 1 and output.read_text() == before
+    assert "is a folder" in refused(flags | {"output": tmp_path})
+
+
 def test_limits_of_the_file_of_prompts(llama: tuple[Any, Path], tmp_path: Path) -> None:
     flags = {"hf_model": llama[1], "prompts": tmp_path / "prompts.jsonl"}
     (tmp_path / "prompts.jsonl").write_text('{"prompt_token_ids": [1]}\n' * 65_537)
@@ -284,6 +302,10 @@ def test_wrong_options_are_named(llama: tuple[Any, Path], tmp_path: Path) -> Non
     flags = {"hf_model": llama[1], "prompt": ["text"]}
     assert "--hf-model: there is no model" in refused({"prompt": ["text"]})
     assert "--prompts: there is no prompt" in refused({"hf_model": llama[1]})
+    (tmp_path / "saved" / "step_00000002").mkdir(parents=True)
+    (tmp_path / "saved" / "step_00000002" / "manifest.json").write_text("{}")
+    for folder in (tmp_path / "saved", tmp_path / "saved" / "step_00000002"):
+        assert f"convert it: tensor-tracer convert {folder} NEW_FOLDER" in refused(flags | {"hf_model": folder})
     assert "--top-k: at temperature 0" in refused(flags | {"top_k": 3})
     assert "--tensor-model-parallel-size: is 1, and there are 2 ranks; give 2" in refused(flags, 2)
     assert "cannot be written" in refused(flags | {"output": tmp_path / "none" / "file"})

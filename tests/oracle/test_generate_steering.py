@@ -111,4 +111,4 @@ def test_wrong_steering_is_named(llama: tuple[Any, Path], vectors: Path, tmp_pat
     assert 'type is "push"; give steer, ablate or cap' in refused(given | {"steering_config": tmp_path / "push.json"})
     assert "--ablate: this run has no direction vectors" in refused(given | {"ablate": "shift@1"})
     assert '--cap: layer 3 of "shift": the model has the layers 1 to 2' in refused(folder | {"cap": "shift@3=0:1"})
-    assert '--cap: "shift@1=4:-1" has another form' in refused(folder | {"cap": "shift@1=4:-1"})
+    assert '--cap: "shift@1=4:-1" has a low limit above the high one' in refused(folder | {"cap": "shift@1=4:-1"})

@@ -162,8 +162,9 @@ def test_wrong_steering_is_named(tiny: dict[str, Any], vectors: Path, tmp_path: 
 
     assert '--steer: "evil@1" has another form' in error(steer="evil@1")
     assert "write VECTOR@LAYERS=COEFFICIENT" in error(steer="evil=5")
-    assert '--cap: "evil@1=4:-1" has another form' in error(cap="evil@1=4:-1")
-    assert '--ablate: "evil@0" has another form' in error(ablate="evil@0")
+    assert '--cap: "evil@1=4:-1" has a low limit above the high one' in error(cap="evil@1=4:-1")
+    assert '--ablate: "evil@0" names layer 0, and layers count from 1' in error(ablate="evil@0")
+    assert '--cap: "evil@1=:" has another form' in error(cap="evil@1=:")
     assert '--ablate: layer 3 of "evil": the model has the layers 1 to 2' in error(ablate="evil@1-3")
     assert "--steer: good: there is no such vector" in error(steer="good@1=1")
     assert "--positions: there is no --steer" in error(positions="response")
@@ -201,3 +202,15 @@ def test_a_wrong_configuration_is_named(
     (tmp_path / "steer.json").write_text(form.replace("PATH", str(vectors / "evil.pt")))
     error = refused(tiny | {"steering_config": tmp_path / "steer.json"})
     assert "--steering-config: " in error and message in error
+
+
+def test_steering_is_checked_without_a_file(tiny: dict[str, Any], vectors: Path) -> None:
+    def checked(**given: Any) -> subprocess.CompletedProcess[str]:
+        line = command(tiny | given)
+        line[line.index("train")] = "check"
+        return subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+
+    done = checked(steer="evil@1=2")
+    assert done.returncode == 0 and done.stdout.startswith("steer-evil-1: right\n"), done.stderr
+    assert "layer 3" in checked(steer="evil@3=2").stderr
+    assert "files: there is no program to check; give files, --steer, --ablate or --cap" in checked().stderr
