@@ -77,11 +77,12 @@ def make_model(kind: str) -> nn.Module:
     import transformers
 
     torch.manual_seed(7)
-    if kind == "lora":
+    if kind.startswith("lora"):
         from peft import LoraConfig, get_peft_model
 
         llama = transformers.LlamaForCausalLM(transformers.LlamaConfig(**GATED))
-        return get_peft_model(llama, LoraConfig(r=4, target_modules=["q_proj", "v_proj", "down_proj"]))
+        saved = ["lm_head"] if kind == "lora-head" else None
+        return get_peft_model(llama, LoraConfig(r=4, target_modules=["q_proj", "v_proj", "down_proj"], modules_to_save=saved))
     name, settings = MODELS[kind]
     causal = getattr(transformers, name)
     model: nn.Module = causal(causal.config_class(**settings))

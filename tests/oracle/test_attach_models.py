@@ -20,7 +20,7 @@ WITHOUT_NORM = {"bert"}  # its layers end with a norm, and a linear layer is bet
 WITHOUT_LENS = {"bert", "gemma2"}  # Gemma's logits are not those of the output layer
 
 
-@pytest.mark.parametrize("kind", [*MODELS, "in-place", pytest.param("lora", marks=pytest.mark.smoke)])
+@pytest.mark.parametrize("kind", [*MODELS, "in-place", "lora-head", pytest.param("lora", marks=pytest.mark.smoke)])
 def test_states_and_lens_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
     points = [one for one in POINTS if not (one == "FinalNorm" and kind in WITHOUT_NORM)]
     points = [one for one in points if not (one == "LogitLens" and kind in WITHOUT_LENS)]

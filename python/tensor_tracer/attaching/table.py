@@ -371,7 +371,9 @@ def _final_norm_of(places: Sequence[Site], names: Names) -> Site | None:
     outside = [site for site in places if not site.layer and site.seen.is_output]
     if any(names.standard([site.path, *_aliases(site)], False) is FINAL_NORM for site in outside):
         return None
-    taken = {f"{site.seen.path}.input" for site in outside if site.is_model_output}
+    ends = [site.seen.path.split(".") for site in outside if site.is_model_output]
+    # PEFT's copy of an output layer is in a module that takes the input.
+    taken = {".".join([*path[:end], "input"]) for path in ends for end in range(1, len(path) + 1)}
     given = {alias for site in places if site.layer and site.path == "output" for alias in site.seen.aliases}
     return next((
         site for site in outside if "norm" in site.kind.lower() and f"{site.seen.path}.input" in given
