@@ -121,6 +121,23 @@ def hooked(attach: dict[str, Any], part: str) -> tuple[str, list[str]]:
     return off, names
 
 
+def tried_twice(attach: dict[str, Any]) -> None:
+    """In each step, the forward fails in the second layer, and then runs with half of the batch."""
+    training = Training("llama", "none", attach)
+
+    def fails(*_: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    for step in range(1, 5):
+        with training.run.step():
+            handle = training.model.model.layers[1].register_forward_pre_hook(fails)
+            with contextlib.suppress(RuntimeError):
+                loss_of(training.model, ids_of(step))
+            handle.remove()
+            training.take(loss_of(training.model, ids_of(step)[:1]))
+    training.run.detach()
+
+
 def scaled(_module: nn.Module, _args: Any, output: Any) -> Any:
     return (output[0] * 1.0, *output[1:]) if isinstance(output, tuple) else output * 1.0
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import attached_scripts
 import pytest
-from attached_scripts import accelerated, closed, hooked, resized, retried, unnamed
+from attached_scripts import accelerated, closed, hooked, resized, retried, tried_twice, unnamed
 from forked_ranks import Ranks
 from test_attach_safety import environment, options, records
 
@@ -65,6 +65,18 @@ def test_a_hook_on_one_layer_leaves_the_tracer_on(part: str, tmp_path: Path) -> 
     (off, names), _ = ended(hooked, tmp_path, attach, part)
     assert off == "" and names.count("HiddenStates") == 3
     assert {(one.layer, one.step) for one in records(tmp_path)} == {(layer, step) for layer in (1, 2, 3) for step in (2, 3)}
+
+
+def test_a_forward_that_fails_is_no_micro_batch(tmp_path: Path) -> None:
+    entries = [{"point": one, "rows": 0, "compressor": {"kind": "none"}} for one in ("HiddenStates", "Logits")]
+    entries += [one | {"direction": "gradient"} for one in entries]
+    ended(tried_twice, tmp_path, options(tmp_path, plan={"entries": entries}))
+    found = [(one.point, str(one.direction), one.layer, one.step) for one in records(tmp_path) if one.micro_batch == 0]
+    layers = {"HiddenStates": (1, 2, 3), "Logits": (0,)}
+    wanted = [(point, way, layer, step) for point in layers for way in ("value", "gradient")
+              for layer in layers[point] for step in (2, 3, 4)]  # fmt: skip
+    assert sorted(found) == sorted(wanted)
+    assert {one.values.shape[0] for one in records(tmp_path)} == {1}
 
 
 def test_a_replaced_output_layer_is_told(tmp_path: Path) -> None:

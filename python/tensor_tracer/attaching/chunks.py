@@ -80,6 +80,7 @@ class Chunk:
         self._learner: Learner | None = None  # during that forward
         self._layouts, self._passes, self._tell = layouts, passes, tell
         self._caller, self._is_called = part.stage, part.stage is None
+        self._is_shared = False  # by tensor-parallel ranks, which exchange numbers in a pass
         self._is_apart = False  # the forward that runs is one of the tracer
         self._autocast = (False, torch.float32)  # of the last forward with gradients
         self._hooks = SiteHooks([], {}, tell, None)
@@ -104,6 +105,7 @@ class Chunk:
     ) -> None:  # fmt: skip
         """The sites by the library's numbers; those of other chunks are None. `layers`: paths and numbers. `give_up`: as
         of SiteHooks."""
+        self._is_shared = give_up is not None
         modules = {number: self.root.get_submodule(path) for path, number in layers.items()}
         self._hooks = SiteHooks(sites, modules, self._tell, give_up, head)
         self._layers = LayerList(self.root, layers)
@@ -114,6 +116,7 @@ class Chunk:
 
     def begin_step(self) -> None:
         self.micro_batch = self.evaluated = 0
+        self._now = None
 
     def rest(self) -> None:
         """Another chunk runs."""
@@ -183,11 +186,23 @@ class Chunk:
             if self._passes.is_captured_in_graph():
                 self._hooks.rest()  # the pass before is ended after the recording
                 return
-        self._end(lambda one: one.backward_began or one is self._now)  # that one has raised an exception
+        self._forget_failed()
+        self._end(lambda one: one.backward_began or one is self._now)
         if not self._passes.takes(is_eval):
             return
         with self._passes.guarded("the begin of a forward"):
             self._begin_forward(args, kwargs, is_eval)
+
+    # A script may try again after an exception, for example with a smaller batch. Other tensor-parallel ranks may wait
+    # for the numbers of that forward.
+    def _forget_failed(self) -> None:
+        failed = self._now
+        if failed is None or self._is_shared:
+            return
+        self._hooks.end_pass(failed.native)
+        failed.native = None
+        if not failed.is_eval:
+            self.micro_batch -= 1
 
     def _begin_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any], is_eval: bool) -> None:
         tokens = find_tokens(args, kwargs) if self.stage == 0 else None
