@@ -178,7 +178,7 @@ def test_a_sharded_tensor_of_another_shape_is_switched_off(tmp_path: Path) -> No
 
 EDITS = [
     ("replaced", "no values of layers[2].down"), ("appended", "layers were added, removed or replaced"),
-    ("removed", "layers were added, removed or replaced"), ("compiled", "no forward of the model was seen in step 4"),
+    ("removed", "layers were added, removed or replaced"), ("compiled", "no forward with gradients was seen in step 4"),
 ]  # fmt: skip
 
 
