@@ -15,9 +15,9 @@
 
 namespace tt::cli {
 
-/// Where responses go: the file of --output as JSONL, which appears under its name when all are
-/// complete, else the terminal: one response as text,
-/// token by token; several, or with --top-logits, as JSONL. Global rank 0. Thread: one at a time.
+/// Where responses go. With --output, to a file as JSONL, which gets its name when all responses
+/// are complete. Else to the terminal: one response as text, token by token; several, or with
+/// --top-logits, as JSONL. Global rank 0. Thread: one at a time.
 class GenerateOutput {
  public:
   /// `tokenizer` outlives the object. Error: the file cannot be written.

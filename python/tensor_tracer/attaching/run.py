@@ -368,8 +368,8 @@ class AttachedRun:
         self._groups = self._groups.destroy()
 
     def _drop_pass(self, error: str) -> None:
-        """After an exception of this class in a step. The other tensor-parallel ranks may be waiting for numbers of this pass, or
-        may be gone."""
+        """After an exception in a step; `error` names it. The other tensor-parallel ranks may be waiting for numbers of
+        this pass, or may be gone."""
         is_shared = len(self._groups.tensor_ranks) > 1 and any(chunk.is_traced for chunk in self._chunks)
         for chunk in self._chunks:
             chunk.drop_passes()

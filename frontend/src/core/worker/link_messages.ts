@@ -17,8 +17,13 @@ import type { LeaderFacts } from './leaders';
  * a run `beside` the own run, and the traits at the final norm of both (`norm`, `besideNorm`).
  */
 export const kSlots = [
-  ...(['main', 'other', 'before', 'behind'] as const),
-  ...(['beside', 'norm', 'besideNorm'] as const),
+  'main',
+  'other',
+  'before',
+  'behind',
+  'beside',
+  'norm',
+  'besideNorm',
 ] as const;
 export type Slot = (typeof kSlots)[number];
 
