@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from own_environment import make_environment
+from program import environment
 from stopping import pause_step_and_stop
 from tensor_tracer import open_recording
 from test_attach import NOTHING, OF_MICRO_BATCHES, WANTED, Training, compare, train
@@ -58,3 +60,12 @@ def test_a_viewer_pauses_and_stops_the_training(python: Path, tmp_path: Path) ->
     line = [str(python), "-W", "ignore", SCRIPT, str(tmp_path), json.dumps(asked)]
     stopped = pause_step_and_stop(line, tmp_path / "run")
     assert torch.load(tmp_path / "rank0.pt")["steps"] == stopped
+
+
+@NIGHTLY
+def test_a_trainer_fits_again_after_an_exception(python: Path, tmp_path: Path) -> None:
+    attach = {"port": None, "run_dir": str(tmp_path / "run"), "record": str(tmp_path / "record"), "plan": NOTHING}
+    line = [str(python), "-W", "ignore", "lightning_again.py", json.dumps(attach)]
+    ended = subprocess.run(line, cwd=Path(__file__).parent, env=environment(), capture_output=True, text=True, timeout=240)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout.splitlines()[-1]) == {"steps": [2, 4], "hooks": 0}
