@@ -172,6 +172,11 @@ async function lookAround(page: Page): Promise<void> {
   await show('plan', 'plan-list');
   await page.getByTestId('plan-presets').getByText('Statistics of everything').click();
   await expect(page.getByTestId('plan-bytes')).not.toHaveText('–', kPatience);
+  await page.getByTestId('plan-untraced').locator('summary').click();
+  await expect(page.getByTestId('plan-untraced').locator('dt, dd')).toHaveText([
+    'model.rotary_emb.output',
+    /its shape \[1, 48, 16\] is not \[batch, sequence, features\]/,
+  ]);
   await picture(page, 'plan');
   await show('compare', 'compare-note');
   await picture(page, 'compare');

@@ -82,3 +82,14 @@ def points_of(kinds: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
         found[kind] = [one for one in run.points() if one["path"].endswith(".scores")]
         run.detach()
     return found
+
+
+def record_run(kind: str, attach: dict[str, Any]) -> None:
+    import tensor_tracer as tt
+
+    model = model_of(kind)
+    run = tt.attach(model, **attach)
+    for _ in range(2):
+        with run.step():
+            model(torch.ones(2, TOKENS, dtype=torch.int64)).sum().backward()
+    run.detach()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from attach_unseen_attention import points_of
+from attach_unseen_attention import points_of, record_run
 from forked_ranks import run_ranks
-from test_attach_safety import environment
+from test_attach_safety import environment, options
+from tensor_tracer import open_recording
 
 pytestmark = pytest.mark.nightly(suite="attach")
 
@@ -31,3 +32,13 @@ def test_attention_that_is_not_recomputed_is_listed_with_the_reason(kinds: tuple
             assert all(one["problem"].startswith(REASONS[kind]) and not one["name"] for one in sites), sites
         else:
             assert all(not one["problem"] and one["name"] == "RawAttentionScore" for one in sites), sites
+
+
+def test_viewers_are_told_the_tensors_that_are_no_points(tmp_path: Path) -> None:
+    run_ranks(record_run, 1, tmp_path, "class", options(tmp_path, plan={"entries": []}), env=environment(tmp_path))
+    with open_recording(next(tmp_path.rglob("*.ttrec"))) as recording:
+        rows = {row["path"]: row for row in recording.facts["untraced"]}
+        points = {point["path"] for point in recording.facts["points"]}
+    row = rows["layers[n].self_attention.scores"]
+    assert (row["first_layer"], row["last_layer"]) == (1, 2) and row["reason"].startswith(REASONS["class"])
+    assert points and points.isdisjoint(rows)

@@ -161,6 +161,10 @@ export const runSchema = object({
   points: array(pointSchema),
   /** The places that programs may name, in the order of the forward pass. Older runs do not tell them. */
   program_places: optional(array(object({ path: string, text: string }))),
+  /** The tensors of an attached model that are no points. */
+  untraced: optional(
+    array(object({ path: string, first_layer: layer, last_layer: layer, reason: string })),
+  ),
   prompt_sets: withDefault(array(promptSetSchema), []),
   vectors: withDefault(array(string), []),
   /** The options that were given, in the form in which they were written. */

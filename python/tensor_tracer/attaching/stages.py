@@ -20,7 +20,7 @@ from tensor_tracer.attaching.learning import Learner
 from tensor_tracer.attaching.names import Names
 from tensor_tracer.attaching.table import (
     Batch, Learned, Site, describe, drop_uneven, find_layers, make_sites, name_sites, settle_layouts,
-    share_gradient_problems, tokens_row,
+    share_gradient_problems, tokens_row, untraced_rows,
 )  # fmt: skip
 from tensor_tracer.attaching.tokens import text_size
 from tensor_tracer.attaching.updates import OfStage, UpdateWatch
@@ -95,7 +95,7 @@ def make_table(
     shown = share(batch, groups.control)[0]  # another replica may have batches of another shape
     others = [updates.row([OfStage(part.layers, part.sizes) for part in parts])] if updates is not None else []
     description = _describe(places, parts, shown, told, others)
-    description["facts"] |= _facts_of_replicas(parts, shown, groups.data_size)
+    description["facts"] |= _facts_of_replicas(parts, shown, groups.data_size) | {"untraced": untraced_rows(sites)}
     sites += [site for site in places if site.lens_of is not None or site.parts]
     return Table(sites, places, layers, batch, head, description, warnings)
 

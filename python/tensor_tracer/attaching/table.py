@@ -22,6 +22,7 @@ from tensor_tracer.attaching.names import FINAL_NORM, Names, Standard, of_model
 from tensor_tracer.attaching.paths import named_modules, without_wrappers
 
 kSame, kSequenceFirst, kFlat = 0, 1, 2
+kMaxUntraced = 256  # rows
 _kFloats = {"torch.float32", "torch.float64", "torch.bfloat16", "torch.float16"}
 
 
@@ -438,6 +439,18 @@ def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
         if name == "Embedding":
             row["hidden_state"] = 0
     return row | {"aliases": [alias for alias in aliases if alias == site.name or alias not in taken]}
+
+
+def untraced_rows(sites: Sequence[Site]) -> list[dict[str, Any]]:
+    """"untraced" of the run's facts: the tensors that are no places. A row has the layers with one reason."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for site in sites:
+        if not site.problem:
+            continue
+        new = {"path": site.full_path, "first_layer": site.layer, "last_layer": site.layer, "reason": site.problem}
+        row = rows.setdefault((site.full_path, site.problem), new)
+        row["last_layer"] = max(row["last_layer"], site.layer)
+    return list(rows.values())[:kMaxUntraced]
 
 
 def _text_of(site: Site) -> str:
