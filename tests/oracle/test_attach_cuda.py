@@ -87,6 +87,7 @@ def test_without_a_device_the_checks_say_that_they_were_not_run() -> None:
     assert "passed" not in done.stdout
 
 
+@pytest.mark.nightly(suite="attach")
 def test_the_checks_of_a_device_pass_on_the_cpu() -> None:
     done = gpu_check("--rehearse")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -58,6 +58,7 @@ def check_saved(run: Training) -> None:
         assert [float(value) for value in one["values"]] == pytest.approx(expected.reshape(-1), abs=TOLERANCE), one
 
 
+@pytest.mark.nightly(suite="attach")
 @pytest.mark.cpu_only
 def test_the_loss_at_each_token_is_part_of_the_steps_loss(tmp_path: Path) -> None:
     topk = {"kind": "topk", "k": 4}
@@ -69,6 +70,7 @@ def test_the_loss_at_each_token_is_part_of_the_steps_loss(tmp_path: Path) -> Non
         assert np.isnan(loss[:, -1]).all() and loss[:, :-1].mean() == pytest.approx(run.losses[step - 1], rel=1e-5)
 
 
+@pytest.mark.nightly(suite="attach")
 def test_the_losses_are_those_without_lenses(tmp_path: Path) -> None:
     plan = {"entries": [entry("LogitLens"), entry("LogitLensMid")]}
     watched = train(tmp_path / "watched", plan=plan, model="llama")

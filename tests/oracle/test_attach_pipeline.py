@@ -121,7 +121,7 @@ def compare(watched: Training, single: Training, lenses: set[int]) -> float:
 
 
 CASES = [
-    pytest.param(2, {}, id="1F1B", marks=pytest.mark.smoke),
+    pytest.param(2, {}, id="1F1B"),
     pytest.param(2, {"chunks": 2, "gives_tokens": True}, id="interleaved"),
     pytest.param(2, {"recomputes": True}, id="recomputation"),
     pytest.param(4, {}, id="two replicas"),
@@ -160,7 +160,7 @@ def test_records_have_the_bits_of_the_stages(ranks: int, options: dict[str, Any]
 
 
 UPDATES = [
-    pytest.param(2, {}, id="1F1B", marks=pytest.mark.smoke), pytest.param(2, {"chunks": 2}, id="interleaved"),
+    pytest.param(2, {}, id="1F1B"), pytest.param(2, {"chunks": 2}, id="interleaved"),
     pytest.param(4, {}, id="two replicas"),
 ]  # fmt: skip
 

@@ -263,6 +263,7 @@ def test_after_off_the_run_is_that_of_an_untouched_state(mesh: tuple[int, int], 
     assert any(not torch.equal(w, moved[name]) for name, w in alone.export(first).weights.items())
 
 
+@NIGHTLY
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
 def test_a_run_that_was_touched_and_kept_its_state(mesh: tuple[int, int], flags, tmp_path: Path) -> None:
     """An ordinary optimizer, and programs that change much inside of the model and nothing of the
@@ -305,7 +306,8 @@ def assert_resumes_untouched(flags: Flags, touched: Run, folder: Path, at: int, 
     assert resumed.steps() == {number: told[number] for number in range(at + 1, last + 1)}
 
 
-@pytest.mark.parametrize("mesh", [(2, 1), pytest.param((2, 2), marks=NIGHTLY)], ids=str)
+@NIGHTLY
+@pytest.mark.parametrize("mesh", [(2, 1), (2, 2)], ids=str)
 def test_after_off_the_run_is_one_that_resumed_from_a_checkpoint(mesh: tuple[int, int], flags, tmp_path: Path) -> None:
     """From the checkpoint before programs that change nothing of the state, and from one after the removal of programs
     that did: a new process that never knew them has the same bits to the end."""

@@ -53,7 +53,7 @@ def values(viewer: Viewer) -> dict[int, set[float]]:
     ("mesh", "moves"),
     [
         pytest.param((1, 1), 1000 if LONG else 200, marks=NIGHTLY),
-        ((2, 1), 1000 if LONG else 200),
+        pytest.param((2, 1), 1000 if LONG else 200, marks=NIGHTLY),
         pytest.param((2, 2), 1000, marks=NIGHTLY),
     ],
 )

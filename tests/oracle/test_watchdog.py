@@ -169,6 +169,7 @@ def test_a_launcher_that_is_told_to_end_leaves_none(how: signal.Signals, flags: 
     assert not (tmp_path / "run" / "flight-record").exists() and not (tmp_path / "run" / ".watchdog").exists()
 
 
+@NIGHTLY
 def test_without_a_limit_a_rank_may_stop(flags: Flags, tmp_path: Path) -> None:
     with started(flags, tmp_path, (2, 1), watchdog_timeout=0, **LONG) as process:
         process.wait_for(trains, "steps")
@@ -180,6 +181,7 @@ def test_without_a_limit_a_rank_may_stop(flags: Flags, tmp_path: Path) -> None:
     assert not list((tmp_path / "run").glob("flight-record*")) and not (tmp_path / "run" / ".watchdog").exists()
 
 
+@NIGHTLY
 def test_a_pause_is_no_reason(flags: Flags, tmp_path: Path) -> None:
     changes = {"tensor_model_parallel_size": 2, "watchdog_timeout": 3, "watchdog_first_step_timeout": 30}
     with live_run(dict(flags) | LONG | changes, tmp_path, 2) as live, live.viewer() as viewer:
@@ -204,6 +206,7 @@ def test_a_run_that_waits_for_a_viewer_is_no_reason(flags: Flags, tmp_path: Path
             live.wait()
 
 
+@NIGHTLY
 def test_a_long_evaluation_is_no_reason(flags: Flags, tmp_path: Path) -> None:
     """Each replica evaluates alone, for much longer than the limit."""
     begin = time.monotonic()

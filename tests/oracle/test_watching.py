@@ -93,10 +93,12 @@ def reconfigure_every_step(viewer: Viewer) -> None:
     viewer.request("control.continue")
 
 
+NIGHTLY = pytest.mark.nightly(suite="meshes")
 HOW = [
-    *(pytest.param(NEW, more, id=dtype) for dtype, more in
-      (("float32", {}), ("bf16", {"bf16": True}), ("bfloat16", {"params_dtype": "bfloat16"}))),
-    *(pytest.param(model, {}, id=model, marks=pytest.mark.nightly(suite="meshes")) for model in FAMILIES),
+    pytest.param(NEW, {}, id="float32", marks=NIGHTLY),
+    pytest.param(NEW, {"bf16": True}, id="bf16"),
+    pytest.param(NEW, {"params_dtype": "bfloat16"}, id="bfloat16", marks=NIGHTLY),
+    *(pytest.param(model, {}, id=model, marks=NIGHTLY) for model in FAMILIES),
 ]  # fmt: skip
 
 
@@ -186,7 +188,7 @@ def send_wrong_plans(run: LiveRun, draw: random.Random, count: int) -> None:
                 assert refused.value.code in {"invalid_argument", "invalid_expression"}, plan
 
 
-@pytest.mark.nightly(suite="meshes")
+@NIGHTLY
 def test_ten_thousand_wrong_plans_cost_no_step(flags, tmp_path: Path) -> None:
     """While it trains: each is answered by an error, the plan stays, the steps go on, and the
     weights are those of a run that nobody attacked."""
@@ -241,7 +243,7 @@ def assert_gaps_are_explained(viewer: Viewer) -> None:
     assert missing == sum(dropped["records"] for dropped in viewer.named("dropped"))
 
 
-@pytest.mark.nightly(suite="meshes")
+@NIGHTLY
 def test_soak_of_changing_plans(flags, tmp_path: Path) -> None:
     """A new random plan every five steps: memory stays, nothing stalls, gaps are told."""
     steps = int(os.environ.get("TT_SOAK_STEPS", "2000"))
