@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FullyShardedDataParallel
+from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
 from torch.distributed.tensor import DTensor
 
 DEVICE = os.environ.get("TT_DEVICE", "cpu")  # cuda: all ranks share one device
@@ -118,8 +118,15 @@ def wrapped(model: nn.Module, wrap: str) -> nn.Module:
             fully_shard(layer)
         fully_shard(model)
         assert all(isinstance(one, DTensor) and one.placements[0].is_shard() for one in model.parameters())
-    if wrap == "fsdp1":
-        return by_flat_parameters(model)
+    if wrap == "fsdp-bf16":
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for layer in next(one for one in model.modules() if isinstance(one, nn.ModuleList)):
+            fully_shard(layer, mp_policy=policy, reshard_after_forward=False)
+        fully_shard(model, mp_policy=policy)
+    if wrap in ("fsdp1", "fsdp1-whole"):
+        return by_flat_parameters(model, "FULL_SHARD" if wrap == "fsdp1" else "SHARD_GRAD_OP")
     if wrap == "recompute":
         model.config.use_cache = False  # a recomputed layer would add its keys once more
         from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing
@@ -129,13 +136,16 @@ def wrapped(model: nn.Module, wrap: str) -> nn.Module:
     return model
 
 
-def by_flat_parameters(model: nn.Module) -> nn.Module:
+def by_flat_parameters(model: nn.Module, strategy: str = "FULL_SHARD") -> nn.Module:
     """FullyShardedDataParallel, whose modules hold their weights in one flat tensor, around each layer and around all."""
     from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
     layers = next(one for one in model.modules() if isinstance(one, nn.ModuleList))
     policy = ModuleWrapPolicy({type(layers[0])})
-    return FullyShardedDataParallel(model, auto_wrap_policy=policy, use_orig_params=True, device_id=torch.device("cpu"))
+    return FullyShardedDataParallel(
+        model, sharding_strategy=ShardingStrategy[strategy], auto_wrap_policy=policy, use_orig_params=True,
+        device_id=torch.device("cpu"),
+    )  # fmt: skip
 
 
 def without_wrappers(path: str) -> str:

@@ -148,6 +148,7 @@ CASES = [
     pytest.param(("gpt2", "fsdp", 2), id="gpt2-fsdp", marks=CPU_ONLY),
     pytest.param(("llama", "fsdp", 2), id="llama-fsdp", marks=CPU_ONLY),
     pytest.param(("gpt2", "fsdp1", 2), id="gpt2-fsdp1", marks=CPU_ONLY),
+    pytest.param(("llama", "fsdp1-whole", 2), id="llama-fsdp1-whole", marks=CPU_ONLY),
     pytest.param(("gpt2", "recompute", 1), id="gpt2-recompute"),
     pytest.param(("llama", "tp", 2), id="llama-tp", marks=[pytest.mark.smoke, CPU_ONLY]),
     pytest.param(("gpt2", "trainer", 2), id="gpt2-trainer", marks=CPU_ONLY),
@@ -187,6 +188,13 @@ def test_the_tracer_changes_no_loss(watched: Training) -> None:
     with open_recording(next((watched.folder / "record").glob("*.ttrec"))) as recording:
         steps, losses = recording.scalars("loss")
         assert list(steps) == [1, 2, 3, 4] and losses == pytest.approx(watched.losses, abs=1e-4)
+
+
+@CPU_ONLY
+def test_fsdp_computes_in_bfloat16(tmp_path: Path) -> None:
+    run = train(tmp_path, 2, model="llama", wrap="fsdp-bf16", has_others=True)
+    compare(run, WANTED["llama"])
+    assert all(one["losses"] == one["alone"] for one in run.of_rank)
 
 
 def test_micro_batches_and_evaluations_are_told_apart(tmp_path: Path) -> None:
