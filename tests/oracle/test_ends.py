@@ -143,11 +143,13 @@ def test_a_run_that_is_done_says_so(flags, tmp_path: Path) -> None:
 
 @contextmanager
 def demo(folder: Path, until: str, *flags: str) -> Iterator[LiveRun]:
-    """scripts/demo.sh in a separate session, as in a terminal, once it has printed `until`."""
+    """scripts/demo.sh in a separate session, as in a terminal, once it has printed `until`. A shell gives a command that
+    it starts with & an ignored SIGINT."""
     line = ["scripts/demo.sh", "--train-iters", "100000", "--tensor-tracer-port", "0", "--run-dir",
             str(folder / "run"), *flags]  # fmt: skip
     with open(folder / "output.txt", "wb") as output:
         process = subprocess.Popen(line, cwd=ROOT, env=environment(), start_new_session=True,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                                    stdout=output, stderr=subprocess.STDOUT)  # fmt: skip
     run = LiveRun(process, folder)
     try:
@@ -159,6 +161,8 @@ def demo(folder: Path, until: str, *flags: str) -> Iterator[LiveRun]:
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
+            for one in run.memory_mib():
+                os.kill(one, signal.SIGKILL)
 
 
 def ctrl_c(run: LiveRun) -> None:
