@@ -187,5 +187,40 @@ def unnamed(attach: dict[str, Any]) -> str:
     return ""
 
 
+class Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, batch_first=True)
+        self.embedding, self.encoder = nn.Embedding(VOCABULARY, 16), nn.TransformerEncoder(layer, 3)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        output: Tensor = self.encoder(self.embedding(ids), src_key_padding_mask=ids == 0)
+        return output
+
+
+def nested(attach: dict[str, Any], program: str) -> list[Tensor]:
+    """What the last layer of an encoder of padded rows takes in three evaluations, as [batch, sequence, features]. There
+    PyTorch's encoder passes nested tensors on. The program is in force in the last one; the weights are always the same."""
+    import tensor_tracer as tt
+
+    torch.manual_seed(4)
+    model, taken = Encoder(), []
+    ids = torch.randint(1, VOCABULARY, (2, 12))
+    ids[1, 7:] = 0
+    run = tt.attach(model, **attach)
+    for step in range(3):
+        if step == 2:
+            run.intervene(program)
+        with run.step():
+            model.train()(ids).sum().backward()
+        handle = model.encoder.layers[-1].register_forward_pre_hook(lambda _, args: taken.append(args[0]))
+        with torch.no_grad():
+            model.eval()(ids)
+        handle.remove()
+    run.detach()
+    assert all(one.is_nested for one in taken)
+    return [one.to_padded_tensor(0.0) for one in taken]
+
+
 if __name__ == "__main__":
     forked(Path(sys.argv[1]))

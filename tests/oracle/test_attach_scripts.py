@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import attached_scripts
 import pytest
-from attached_scripts import accelerated, closed, hooked, resized, retried, tried_twice, unnamed
+from attached_scripts import accelerated, closed, hooked, nested, resized, retried, tried_twice, unnamed
 from forked_ranks import Ranks
 from test_attach_safety import environment, options, records
 
@@ -94,3 +94,13 @@ def test_a_model_without_standard_places_is_told(tmp_path: Path) -> None:
     refusal, told = ended(unnamed, tmp_path, options(tmp_path, plan=None))
     assert "no tensor of this model has a standard name" in told
     assert "the run counts the steps" in refusal and "leave step out" in refusal
+
+
+def test_the_nested_tensors_of_pytorchs_encoder(tmp_path: Path) -> None:
+    plan = {"entries": [{"point": "HiddenStates", "phases": ["eval"], "rows": 0, "compressor": {"kind": "none"}}]}
+    program = 'layers[2].output = 2 * layers[2].output\nwhen(phase="eval")'
+    (_, before, after), _ = ended(nested, tmp_path, options(tmp_path, plan=plan), program)
+    found = [one.values for one in records(tmp_path) if one.layer == 2]
+    assert len(found) == 2 and not before[1, 7:].any() and before[1, :7].all()
+    assert np.array_equal(found[0], before.numpy()) and np.array_equal(found[1], after.numpy())
+    assert np.array_equal(after.numpy(), 2 * before.numpy())

@@ -1,4 +1,5 @@
-"""Tensors that wrap this rank's numbers: DTensor, and the result of an asynchronous collective."""
+"""Tensors that wrap this rank's numbers: DTensor, the result of an asynchronous collective, and nested tensors, which
+nn.TransformerEncoder makes of padded rows in evaluations."""
 
 from __future__ import annotations
 
@@ -14,17 +15,20 @@ _kWanted = "_tensor_tracer_placements"
 
 
 def is_wrapped(tensor: Tensor) -> bool:
-    return isinstance(tensor, (DTensor, AsyncCollectiveTensor))
+    return isinstance(tensor, (DTensor, AsyncCollectiveTensor)) or tensor.is_nested
 
 
 def local_of(tensor: Tensor) -> Tensor:
-    """This rank's numbers, detached from the graph if `tensor` is a wrapper. Waits for a collective. Collective over the
-    tensor's mesh for a gradient whose placements are not those of its activation."""
+    """This rank's numbers, detached from the graph if `tensor` is a wrapper; the rows of a nested tensor are padded with
+    zeros. Waits for a collective. Collective over the tensor's mesh for a gradient whose placements are not those of its
+    activation."""
     with torch.no_grad():
         if isinstance(tensor, DTensor):
             tensor = tensor.redistribute(placements=getattr(tensor, _kWanted, tensor.placements)).to_local()
         if isinstance(tensor, AsyncCollectiveTensor):
             tensor = tensor.trigger_wait()  # type: ignore[no-untyped-call]
+        if tensor.is_nested:
+            tensor = torch.nested.to_padded_tensor(tensor, 0.0)
     return tensor
 
 
@@ -39,11 +43,16 @@ def differentiable_local(tensor: Tensor) -> Tensor:
     """This rank's numbers as a plain tensor in the autograd graph."""
     if isinstance(tensor, DTensor):
         tensor = tensor.to_local()
+    if tensor.is_nested:
+        tensor = torch.nested.to_padded_tensor(tensor, 0.0)
     return tensor.clone() if isinstance(tensor, AsyncCollectiveTensor) else tensor
 
 
 def wrapped_like(local: Tensor, tensor: Tensor) -> Tensor:
     """The local tensor in the wrapper of `tensor`."""
+    if tensor.is_nested:
+        rows = [row[: len(like)] for row, like in zip(local, tensor.unbind(), strict=True)]
+        return torch.nested.as_nested_tensor(rows, layout=tensor.layout)
     if not isinstance(tensor, DTensor):
         return local
     return DTensor.from_local(
