@@ -310,7 +310,8 @@ def train(out: Path, options: dict[str, Any]) -> dict[str, Any]:
             dist.barrier()
     if run is not None:
         (out / f"points{rank}.json").write_text(json.dumps(run.points()))
-        run.detach()
+        if not options.get("ends"):
+            run.detach()
     found = {"losses": of_steps, "values": {}, "gradients": {}, "updates": updates}
     for witness in witnesses:
         found["values"] |= witness.values
@@ -323,8 +324,9 @@ def main() -> None:
     torch.set_num_threads(1)
     if rank >= 0:
         dist.init_process_group("gloo")
-    torch.save(train(out, json.loads(sys.argv[2])), out / f"rank{max(rank, 0)}.pt")
-    if rank >= 0:
+    options = json.loads(sys.argv[2])
+    torch.save(train(out, options), out / f"rank{max(rank, 0)}.pt")
+    if rank >= 0 and options.get("ends") != "exit":
         dist.destroy_process_group()
 
 

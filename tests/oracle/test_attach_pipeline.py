@@ -165,6 +165,15 @@ UPDATES = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("ends", ["exit", "destroy"])
+def test_a_script_that_does_not_detach_ends_by_itself(ends: str, tmp_path: Path) -> None:
+    """As Megatron-LM does. All numbers of the last stage arrive, unless the script has destroyed the groups."""
+    watched = train(tmp_path, plan={"entries": []}, ends=ends)
+    with watched.recording() as recording:
+        steps = list(recording.scalars("loss")[0])
+    assert steps == [1, 2, 3] if ends == "exit" else steps[:1] == [1]
+
+
 @pytest.mark.parametrize(("ranks", "options"), UPDATES)
 def test_updates_have_the_parameters_of_all_stages(ranks: int, options: dict[str, Any], tmp_path: Path) -> None:
     options = {"steps": 5, "watches_optimizer": True} | options

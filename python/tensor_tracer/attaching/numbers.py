@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from tensor_tracer.attaching.groups import Groups
 from tensor_tracer.errors import TensorTracerError
+
 
 def number_of(name: str, value: float | Tensor) -> float:
     """Raises TensorTracerError."""
@@ -28,6 +30,7 @@ def json_of(numbers: Mapping[str, float]) -> str:
     return json.dumps({name: value if math.isfinite(value) else None for name, value in numbers.items()})
 
 
+_kPatience = timedelta(seconds=5)  # at the end of the process, where another rank may be gone
 _kNames = ("loss", "lr", "grad_norm", "valid_loss", "tokens_per_second")
 
 
@@ -51,6 +54,9 @@ class StageNumbers:
     def exchange(self) -> None:
         """Between steps, on every rank."""
         self.wait()
+        self._begin()
+
+    def _begin(self) -> None:
         if self.is_source:
             names = ("step", *_kNames)
             numbers = [[self._numbers.get(name, 0.0) for name in names], [float(name in self._numbers) for name in names]]
@@ -61,17 +67,24 @@ class StageNumbers:
             self._buffer = torch.empty(2, 1 + len(_kNames), dtype=torch.float64)
             self._pending = dist.irecv(self._buffer, self._last, group=self._group)
 
-    def wait(self) -> None:
-        """Completes the message of the exchange before."""
+    def wait(self, patience: timedelta | None = None) -> None:
+        """Completes the message of the exchange before. `patience`: RuntimeError if it takes longer."""
         if self._pending is None:
             return
-        self._pending.wait()
+        self._pending.wait() if patience is None else self._pending.wait(patience)
         self._pending = None
         if self._is_target and self._buffer is not None:
             numbers, are_there = self._buffer.tolist()
             found = {name: one for name, one, is_there in zip(("step", *_kNames), numbers, are_there, strict=True) if is_there}
             if "step" in found:
                 self._take(found | {"step": int(found["step"])})
+
+    def finish(self) -> None:
+        """The last two exchanges, at the end of a process that does not detach. Raises RuntimeError if another rank or
+        the group is gone."""
+        self.wait(_kPatience)
+        self._begin()
+        self.wait(_kPatience)
 
     def close(self) -> None:
         """Leaves the group. A message under way is dropped."""

@@ -286,6 +286,8 @@ class AttachedRun:
             return
         self._has_ended = True
         self._send_numbers()
+        with contextlib.suppress(Exception):  # another rank or the group may be gone
+            self._far.finish()
         self._wait_for_sinks()
         self._native.finish(max(self._step, 0), False)
         self._native = None
