@@ -154,6 +154,19 @@ def test_a_wrong_placement_switches_its_place_off(pattern: str, kind: str, tmp_p
     assert watched[0].output.count(ranks) == 3  # layers
 
 
+@pytest.mark.cpu_only
+@pytest.mark.parametrize("point", ["MLP2", "layers[n].mlp.output", "*mlp.output"])
+def test_an_entry_of_a_wrong_placement_is_left_out(point: str, tmp_path: Path) -> None:
+    from torch.distributed.tensor import Shard
+
+    options = {"placements": {"model.layers.*.mlp.output": Shard(-1)}}
+    plan = {"entries": [{"point": point}, {"point": "HiddenStates", "compressor": {"kind": "stats"}}]}
+    watched, alone = both(scenarios.train, 2, tmp_path, "llama", "tp", 3, plan=plan, **options)
+    assert results(watched) == results(alone)
+    assert f"plan entry 0 ({point}) is left out: layers[1].mlp.down_proj.output: placements[" in watched[0].output
+    assert {record.point for record in records(tmp_path / "with")} == {"HiddenStates"}
+
+
 @pytest.mark.parametrize("which", ["tokens", "rows", "features"])
 def test_records_follow_shapes_that_change_between_steps(which: str, tmp_path: Path) -> None:
     watched, alone = both(scenarios.other_shapes, 1, tmp_path, "plain", "none", which)

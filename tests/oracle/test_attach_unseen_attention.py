@@ -35,10 +35,12 @@ def test_attention_that_is_not_recomputed_is_listed_with_the_reason(kinds: tuple
 
 
 def test_viewers_are_told_the_tensors_that_are_no_points(tmp_path: Path) -> None:
-    run_ranks(record_run, 1, tmp_path, "class", options(tmp_path, plan={"entries": []}), env=environment(tmp_path))
+    plan = {"entries": [{"point": "RawAttentionScore"}, {"point": "HiddenStates"}]}
+    run_ranks(record_run, 1, tmp_path, "class", options(tmp_path, plan=plan), env=environment(tmp_path))
     with open_recording(next(tmp_path.rglob("*.ttrec"))) as recording:
         rows = {row["path"]: row for row in recording.facts["untraced"]}
         points = {point["path"] for point in recording.facts["points"]}
+        assert {record.point for record in recording.records()} == {"HiddenStates"}
     row = rows["layers[n].self_attention.scores"]
     assert (row["first_layer"], row["last_layer"]) == (1, 2) and row["reason"].startswith(REASONS["class"])
     assert points and points.isdisjoint(rows)

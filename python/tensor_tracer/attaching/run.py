@@ -28,7 +28,7 @@ from tensor_tracer.attaching.plans import expand
 from tensor_tracer.attaching.prompts import PromptModel, PromptOptions, texts_of
 from tensor_tracer.attaching.stages import Table, make_table
 from tensor_tracer.attaching.states import StateReader
-from tensor_tracer.attaching.table import Site
+from tensor_tracer.attaching.table import absent_names
 from tensor_tracer.attaching.updates import UpdateWatch
 from tensor_tracer.errors import TensorTracerError
 from tensor_tracer.sinks.followers import Followers
@@ -465,7 +465,8 @@ class AttachedRun:
         description = table.description | {"head": self._head, "device": device, "prompts": prompts}
         if self._groups.rank == 0:
             self._tell_texts(description["facts"])
-        unsent = called(self._native.learn, json.dumps(description), self._agreed_plan(table.places))
+        plan, left_out = self._agreed_plan(table)
+        unsent = called(self._native.learn, json.dumps(description), plan)
         give_up = self._switch_off if len(self._groups.tensor_ranks) > 1 else None
         for chunk in self._chunks:
             sites = [site if site.stage == chunk.stage else None for site in table.places]
@@ -474,7 +475,8 @@ class AttachedRun:
         self._table = table
         self._native.send_event("state", json.dumps({"phase": "training", "step": self._step}))
         is_unnamed = self._plan is None and not any(site.standard for site in table.places)
-        for warning in [*table.warnings, *([unsent] if unsent else []), *([_kNoPlaces] if is_unnamed else [])]:
+        others = [one for one in (unsent, _kNoPlaces if is_unnamed else "") if one]
+        for warning in [*table.warnings, *left_out, *others]:
             self._warn(warning)
 
     def _tell_texts(self, facts: dict[str, Any]) -> None:
@@ -482,22 +484,22 @@ class AttachedRun:
         if texts is not None:
             facts["tokenizer"]["texts"] = texts
 
-    def _agreed_plan(self, places: list[Site]) -> str:
-        """A wrong plan of rank 0 is the error of every rank. Collective over all ranks."""
-        text, problem = "", None
+    def _agreed_plan(self, table: Table) -> tuple[str, list[str]]:
+        """The first plan for the library, empty for the default plan, and messages on entries that it has lost. A wrong
+        plan of rank 0 is the error of every rank. Collective over all ranks."""
+        text, messages, problem = "", list[str](), None
         try:
-            text = self._plan_text(places)
+            if self._plan is not None:
+                plan, messages = self._expanded(self._plan, table)
+                text = json.dumps(plan)
         except TensorTracerError as error:
             problem = error
         agree(problem, self._groups.control)
-        return text
+        return text, messages
 
-    def _plan_text(self, places: list[Site]) -> str:
-        """The first plan for the library; empty: the default plan."""
-        if self._plan is None:
-            return ""
-        names = [(site.name, site.full_path, site.has_gradient) for site in places if not site.seen.is_weight]
-        return json.dumps(expand(self._plan, list(dict.fromkeys(names))))
+    def _expanded(self, plan: dict[str, Any], table: Table) -> tuple[dict[str, Any], list[str]]:
+        names = [(site.name, site.full_path, site.has_gradient) for site in table.places if not site.seen.is_weight]
+        return expand(plan, list(dict.fromkeys(names)), absent_names(table.sites, self._names))
 
     # --- messages ---
 

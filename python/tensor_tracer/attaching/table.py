@@ -337,12 +337,7 @@ def name_sites(sites: list[Site], names: Names, vocabulary: int) -> list[Site]:
     for site in places:
         is_logits = site.is_model_output and site.stage == last and site.row.get("features") == vocabulary
         own = names.own(site.full_path)
-        site.standard = (
-            standard_of(site.layer, site.seen.part)
-            or of_model(site.layer, site.path, site.is_first_input, is_logits)
-            or names.standard([site.path, *_aliases(site)], site.layer > 0)
-            or (FINAL_NORM if site is final_norm else None)
-        )
+        site.standard = _standard_of(site, names, is_logits) or (FINAL_NORM if site is final_norm else None)
         if site.standard and owners.get((site.layer > 0, site.standard.path), site.full_path) != site.full_path:
             site.standard = None
         wanted = own or (site.standard.name if site.standard else site.path)
@@ -353,6 +348,31 @@ def name_sites(sites: list[Site], names: Names, vocabulary: int) -> list[Site]:
     _name_head(places, taken)
     _tell_apart(places)
     return places
+
+
+def _standard_of(site: Site, names: Names, is_logits: bool) -> Standard | None:
+    return (
+        standard_of(site.layer, site.seen.part)
+        or of_model(site.layer, site.path, site.is_first_input, is_logits)
+        or names.standard([site.path, *_aliases(site)], site.layer > 0)
+    )
+
+
+def absent_names(sites: Sequence[Site], names: Names) -> dict[str, str]:
+    """Why a tensor is no place, by each name that a plan may give it. REQUIRES: the places have their names."""
+    taken = {name for site in sites if not site.problem for name in (site.name, *_names_in_plans(site, site.standard))}
+    found: dict[str, str] = {}
+    for site in sites:
+        for name in _names_in_plans(site, _standard_of(site, names, site.is_model_output)) if site.problem else ():
+            if name not in taken:
+                found.setdefault(name, f"{site.at}: {site.problem}")
+    return found
+
+
+def _names_in_plans(site: Site, standard: Standard | None) -> list[str]:
+    paths = [site.path, *_aliases(site), *([standard.path] if standard is not None else [])]
+    full = [f"layers[n].{path}" for path in paths] if site.layer else []
+    return [*paths, *full, *([standard.name] if standard is not None else [])]
 
 
 def _even_names(places: Sequence[Site]) -> None:
