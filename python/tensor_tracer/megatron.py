@@ -38,17 +38,19 @@ def wrap_train_step(
     """
     signature = inspect.signature(train_step)
     last: tuple[Any, ...] = ()  # results
+    steps = _Steps()
 
     @functools.wraps(train_step)
     def traced(*args: Any, **kwargs: Any) -> Any:
         nonlocal run, last
         given = signature.bind(*args, **kwargs).arguments
+        iteration: int | None = given.get("iteration")
         if run is None:
-            first = {"first_step": given["iteration"] + 1} if given.get("iteration") is not None else {}
+            first = {"first_step": iteration + 1} if iteration is not None else {}
             run = attach(given["model"], **({"trainer": "Megatron-LM"} | first | options))
         rate = _learning_rate(given["optimizer"])
         try:
-            with run.step():
+            with run.step(number=steps.next(iteration, run)):
                 results: tuple[Any, ...] = train_step(*args, **kwargs)
         except RunStopped:
             if len(last) < 7:
@@ -62,6 +64,22 @@ def wrap_train_step(
     return traced
 
 
+class _Steps:
+    """The run's steps keep their distance to Megatron-LM's iterations: with --iterations-to-skip, calls are left out."""
+
+    def __init__(self) -> None:
+        self._distance: int | None = None
+
+    def next(self, iteration: int | None, run: AttachedRun) -> int | None:
+        """The number of the next step; None: the one after the last. `iteration`: from 0; None: not known."""
+        if iteration is None:
+            return None
+        if self._distance is None:
+            self._distance = run.step_number - iteration
+        number = iteration + 1 + self._distance
+        return number if number > run.step_number else None
+
+
 def _loss(losses: Mapping[str, Any]) -> Tensor | None:
     """The first loss. A pair is a sum over tokens and their number. None: another pipeline stage has the loss."""
     if not losses:
@@ -71,9 +89,10 @@ def _loss(losses: Mapping[str, Any]) -> Tensor | None:
 
 
 def _learning_rate(optimizer: Any) -> float | None:
-    """That of the first weights, without the extra rate of embeddings and output layer."""
+    """That of the weights without a separate rate, as embeddings and output layer may have one."""
     groups = getattr(optimizer, "param_groups", [])
-    return next((float(one["lr"]) for one in groups if not one.get("is_decoupled_lr")), None)
+    usual = (one for one in groups if one.get("default_config", not one.get("is_decoupled_lr")))
+    return next((float(one["lr"]) for one in usual), None)
 
 
 def _saves_checkpoints() -> bool:

@@ -169,6 +169,27 @@ def forked(folder: Path) -> None:
     run.detach()
 
 
+def numbered(attach: dict[str, Any]) -> str:
+    """A training that leaves out two steps, and the refusal of a step that has been."""
+    import tensor_tracer as tt
+
+    model = make_model("plain", "none")
+    run = tt.attach(model, **attach)
+    for number in (None, None, 5, None):
+        with run.step(number=number):
+            loss = loss_of(model, ids_of(1))
+            loss.backward()
+        run.log(loss=loss)
+    assert run.step_number == 6
+    try:
+        run.begin_step(number=6)
+    except tt.TensorTracerError as error:
+        return str(error)
+    finally:
+        run.detach()
+    return ""
+
+
 def unnamed(attach: dict[str, Any]) -> str:
     """A model without tokens, with the default plan; and the refusal of a logged step."""
     import tensor_tracer as tt

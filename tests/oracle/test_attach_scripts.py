@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import attached_scripts
 import pytest
-from attached_scripts import accelerated, closed, hooked, nested, resized, retried, tried_twice, unnamed
+from attached_scripts import accelerated, closed, hooked, nested, numbered, resized, retried, tried_twice, unnamed
 from forked_ranks import Ranks
 from test_attach_safety import environment, options, records
+from tensor_tracer import open_recording
 
 pytestmark = pytest.mark.nightly(suite="attach")
 
@@ -94,6 +95,17 @@ def test_a_model_without_standard_places_is_told(tmp_path: Path) -> None:
     refusal, told = ended(unnamed, tmp_path, options(tmp_path, plan=None))
     assert "no tensor of this model has a standard name" in told
     assert "the run counts the steps" in refusal and "leave step out" in refusal
+
+
+def test_a_training_leaves_out_steps(tmp_path: Path) -> None:
+    plan = {"entries": [{"point": "HiddenStates", "direction": one} for one in ("value", "gradient")]}
+    refusal, _ = ended(numbered, tmp_path, options(tmp_path, plan=plan))
+    assert "step 6 does not come after step 6" in refusal and "larger number" in refusal
+    assert sorted({(one.step, one.direction) for one in records(tmp_path)}) == [
+        (step, direction) for step in (2, 5, 6) for direction in ("gradient", "value")
+    ]
+    with open_recording(next((tmp_path / "record").glob("*.ttrec"))) as recording:
+        assert list(recording.scalars("loss")[0]) == [1, 2, 5, 6]
 
 
 def test_the_nested_tensors_of_pytorchs_encoder(tmp_path: Path) -> None:

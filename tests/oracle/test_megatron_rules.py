@@ -286,8 +286,10 @@ class Run:
     def __init__(self, stops_after: int = 99) -> None:
         self.told: list[Any] = []
         self.stops_after = stops_after
+        self.step_number = 40
 
-    def step(self) -> Run:
+    def step(self, number: int | None = None) -> Run:
+        self.step_number = self.step_number + 1 if number is None else number
         if len([one for one in self.told if one == "begin"]) == self.stops_after:
             raise RunStopped("stopped")
         return self
@@ -353,6 +355,27 @@ def test_the_first_step_attaches(monkeypatch: pytest.MonkeyPatch) -> None:
         traced(None, None, [chunk], Optimizer(), iteration=iteration)
     assert attached == [([chunk], {"trainer": "Megatron-LM", "first_step": 41, "port": 0})]
     assert run.told.count("begin") == 2
+
+
+@pytest.mark.parametrize("first", [41, 1])
+def test_steps_follow_the_iterations(first: int) -> None:
+    """Megatron-LM leaves out the iterations 42 and 43, and goes back later. `first`: the run's number of iteration 40."""
+    run: Any = Run()
+    run.step_number, numbers = first - 1, []
+    traced = wrap_train_step(step_with(RESULTS), run)
+    for iteration in (40, 41, 44, 42):
+        traced(None, None, [nn.Linear(2, 2)], Optimizer(), iteration=iteration)
+        numbers.append(run.step_number - first)
+    assert numbers == [0, 1, 4, 5]
+
+
+def test_the_rate_is_that_of_the_default_weights() -> None:
+    """As Megatron-Core 0.16 marks them."""
+    run: Any = Run()
+    optimizer = Optimizer()
+    optimizer.param_groups = [{"lr": rate, "is_decoupled_lr": False, "default_config": rate == 0.5} for rate in (9.0, 0.5)]
+    wrap_train_step(step_with(RESULTS), run)(None, None, [nn.Linear(2, 2)], optimizer)
+    assert run.told[-1]["lr"] == 0.5
 
 
 @pytest.mark.parametrize("save", [None, "checkpoints"])

@@ -128,11 +128,12 @@ class AttachedRun:
             self._followers = Followers(sinks, self.run_dir, self._warn)
 
     @contextmanager
-    def step(self, tokens: Tensor | None = None) -> Iterator[None]:
+    def step(self, tokens: Tensor | None = None, *, number: int | None = None) -> Iterator[None]:
         """Surrounds one step of the optimizer. `tokens`: int64 [batch, sequence], if the model does not get them.
-        Raises RunStopped if a viewer has stopped the run. Collective over all ranks. After an exception the next
+        `number`: of this step, the same on all ranks, if the trainer has left steps out. Raises RunStopped if a viewer
+        has stopped the run. Collective over all ranks. After an exception the next
         step may follow; what the step traced is dropped."""
-        self.begin_step(tokens)
+        self.begin_step(tokens, number=number)
         try:
             yield
         except BaseException as error:
@@ -140,9 +141,12 @@ class AttachedRun:
             raise
         self.end_step()
 
-    def begin_step(self, tokens: Tensor | None = None) -> None:
+    def begin_step(self, tokens: Tensor | None = None, *, number: int | None = None) -> None:
         """The begin of step(), for trainers with callbacks."""
         self._require_running()
+        if number is not None and number <= self._step:
+            message = f"step {number} does not come after step {self._step}"
+            raise TensorTracerError("invalid_argument", message, "step", "give a larger number")
         if self._is_in_step:
             raise TensorTracerError("invalid_state", f"step {self._step} has not ended", "step", "call end_step first")
         self._end_passes()
@@ -152,7 +156,7 @@ class AttachedRun:
         if not self.may_continue():
             raise RunStopped(f"the run was stopped after step {self._step}")
         self._may_continue = None
-        self._step += 1
+        self._step = self._step + 1 if number is None else number
         self._is_in_step = self._step_seen = True
         for chunk in self._chunks:
             chunk.begin_step()
@@ -207,6 +211,11 @@ class AttachedRun:
             return
         self._numbers = (self._numbers or {"step": max(self._step, 1)}) | sent
         self._send_numbers()
+
+    @property
+    def step_number(self) -> int:
+        """The number of the last step that began. Before: that of the first step, minus 1."""
+        return self._step
 
     def points(self) -> list[dict[str, Any]]:
         """The places of the model, with layout and source of the layout. A `problem` says why a tensor of a module
