@@ -82,14 +82,14 @@ void Bound::find_newest_step() {
     newest_ = {newest.getColumn(0).getInt64(), newest.getColumn(1).getInt64()};
 }
 
-bool Bound::make_room(std::size_t bytes) {
+bool Bound::make_room(std::size_t bytes, bool may_thin) {
   if (!is_limited()) return true;
   // A large payload leaves part of its last page empty.
   const auto page = static_cast<std::size_t>(page_bytes_);
   const auto needed = static_cast<std::int64_t>(bytes + kRowBytes + (bytes > page / 4 ? page : 0));
   while (room_ < needed) {
     room_ = measure();
-    if (room_ < needed && !erase_some()) return false;
+    if (room_ < needed && !erase_some(may_thin)) return false;
   }
   room_ -= needed;
   return true;
@@ -104,10 +104,10 @@ std::int64_t Bound::measure() {
   return (max_pages_ - used - spare) * page_bytes_;
 }
 
-bool Bound::erase_some() {
+bool Bound::erase_some(bool may_thin) {
   const bool are_many = scalars_ * kScalarBytes > max_bytes() / 2;
   return (are_many && thin_scalars()) || erase_oldest_step(Kind::kTraced) ||
-         erase_oldest_step(Kind::kPrompts) || erase_oldest_events() || thin_scalars();
+         erase_oldest_step(Kind::kPrompts) || erase_oldest_events() || (may_thin && thin_scalars());
 }
 
 bool Bound::erase_oldest_step(Kind kind) {
@@ -117,6 +117,11 @@ bool Bound::erase_oldest_step(Kind kind) {
   if (!oldest || newest_ == std::pair(oldest->run, oldest->step)) return false;
   erase(database_, kEraseStep, oldest->run, oldest->step, is_traced ? 1 : 0);
   erased = oldest->id;
+  // SQLite gives a new row the id after the largest one, also if rows with larger ids were erased.
+  const std::int64_t last =
+      database_.execAndGet("SELECT ifnull(max(id), 0) FROM frames").getInt64();
+  erased_traced_ = std::min(erased_traced_, last);
+  erased_prompts_ = std::min(erased_prompts_, last);
   if (const auto next = find_oldest(oldest_, erased, is_traced); is_traced && next)
     erase(database_, kEraseEventsBefore, next->time_ns);
   return true;

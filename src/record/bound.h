@@ -17,16 +17,18 @@ namespace tt::record {
 /// What goes, in this order: the oldest step's traced records, with the `saved` and `applied`
 /// events before the next step's; the oldest step's records of prompts; most scalars (see
 /// ScalarThinner). Scalars that use more than half of the limit are thinned first, so that some
-/// traced records are always left. The newest step's records stay. Other events stay, even beyond
-/// the limit. A failure of SQLite is an SQLite::Exception. Thread: one at a time. Owner: `database`
+/// traced records are always left; no others go for a record. The newest step's records stay. Other
+/// events stay, even beyond the limit. A failure of SQLite is an SQLite::Exception. Thread: one at a time. Owner: `database`
 /// outlives it.
 class Bound {
  public:
   /// `max_bytes`: 0: no limit.
   Bound(SQLite::Database& database, std::uint64_t max_bytes);
 
-  /// Makes room for a row of about this size. False if no rows are left that may go.
-  bool make_room(std::size_t bytes);
+  /// Makes room for a record of about this size. False if no rows are left that may go.
+  bool make_room_for_record(std::size_t bytes) { return make_room(bytes, false); }
+  /// Makes room for scalars or an event of about this size, as far as rows may go.
+  void make_room(std::size_t bytes) { make_room(bytes, true); }
   /// The step of the records that are written from now on; it stays.
   void set_step(std::int64_t run, std::int64_t step) { newest_ = {run, step}; }
   /// Counts scalars that are about to be written.
@@ -43,7 +45,8 @@ class Bound {
   bool is_limited() const { return max_pages_ > 0; }
   void find_newest_step();
   std::int64_t measure();
-  bool erase_some();
+  bool make_room(std::size_t bytes, bool may_thin);
+  bool erase_some(bool may_thin);
   bool erase_oldest_step(Kind kind);
   bool erase_oldest_events();
   bool thin_scalars();
@@ -54,7 +57,7 @@ class Bound {
   std::int64_t room_ = 0;      // bytes that can be written before the next measurement
   std::uint64_t scalars_ = 0;  // rows
   std::pair<std::int64_t, std::int64_t> newest_;  // run and step that stay
-  // The ids of frames up to these hold no frame of the kind.
+  // The ids of frames up to these hold no frame of the kind. At most the largest id of a frame.
   std::int64_t erased_traced_ = 0;
   std::int64_t erased_prompts_ = 0;
   ScalarThinner thinner_;

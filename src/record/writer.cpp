@@ -88,7 +88,7 @@ std::uint64_t Writer::used_bytes() { return record::used_bytes(database_); }
 bool Writer::insert(const FrameItem& item) {
   const protocol::RecordHeader& h = item.header;
   bound_.set_step(as_signed(h.run), as_signed(h.step));
-  if (!bound_.make_room(item.bytes->size())) return false;
+  if (!bound_.make_room_for_record(item.bytes->size())) return false;
   const auto code = [](auto name) { return static_cast<int>(name); };
   constexpr int kRecord = 21;
   // The bytes are not copied: they must live until the statement has run.

@@ -189,6 +189,23 @@ TEST_F(BoundTest, AStepThatIsLargerThanTheFileIsLeftOutInPart) {
   EXPECT_EQ(steps_and_sets(), (std::set<std::pair<std::uint64_t, int>>{{2, 0}}));
 }
 
+TEST_F(BoundTest, StepsThatFillTheFileFollowEachOther) {
+  constexpr std::uint64_t kMax = 2 << 20;
+  constexpr std::uint64_t kSteps = 30;
+  {
+    const auto recorder = start_bounded(kMax);
+    for (std::uint64_t step = 1; step <= kSteps; ++step) {
+      for (std::uint16_t layer = 1; layer <= 25; ++layer)
+        add(*recorder, make_record(step, 7, layer, 100'000));
+      recorder->add_step(kRun, {{"step", step}, {"loss", 1.5}}, step);
+    }
+  }
+  EXPECT_EQ(steps_and_sets(), (std::set<std::pair<std::uint64_t, int>>{{kSteps, 0}}));
+  EXPECT_GT(reader().count_frames(kRun), 10U);
+  EXPECT_EQ(reader().steps(kRun, 0, kSteps, 1000).size(), kSteps) << "scalars do not go for records";
+  EXPECT_LE(fs::file_size(path()), kMax);
+}
+
 // Scalars of a loss with a peak, a pit and one NaN.
 double loss_at(std::uint64_t step) {
   if (step == 777) return std::numeric_limits<double>::quiet_NaN();
