@@ -21,11 +21,12 @@ def connect(
     `window`: the number of binary messages that may be on the way or wait in the client; beyond it,
     the hub keeps only the latest record of each key. None: no limit. `reconnect`: the seconds during
     which the client looks for a lost hub; True: 300. `check`: verify the checksums of payloads.
-    `timeout`: for connecting and for history, in seconds.
+    `timeout`: for connecting and for history, in seconds. Raises ValueError for a wrong address or token, and
+    ConnectionLost.
     """
     if (url is None) == (run_dir is None):
         raise ValueError("connect: give either url or run_dir")
-    if url is not None and (url.startswith("/") or Path(url).is_dir()):
+    if url and (url.startswith("/") or Path(url).is_dir()):
         raise ValueError(f"connect: {url} is a path, not an address; give it as run_dir")
     if run_dir is not None:
         folder = Path(run_dir)
@@ -36,7 +37,20 @@ def connect(
             remedy = "give the directory that the run printed; only its owner may read it"
             raise ConnectionLost("no_hub", str(error), str(folder), remedy) from error
     address, _, fragment = str(url).partition("#")
-    given = urllib.parse.parse_qs(fragment).get("token", [""])[0]
-    address = address if "://" in address else f"http://{address}"
-    address = re.sub("^ws", "http", address).rstrip("/").removesuffix("/ws")
-    return Run(Endpoint(address, token or given, timeout), window, reconnect, check)
+    given = (token or urllib.parse.parse_qs(fragment).get("token", [""])[0]).strip()
+    if given and not re.fullmatch("[!-~]+", given):
+        raise ValueError("connect: the token has a character that no token has; it is in <run_dir>/token")
+    return Run(Endpoint(_base_of(address), given, timeout), window, reconnect, check)
+
+
+def _base_of(address: str) -> str:
+    """Without a path. Raises ValueError."""
+    whole = re.sub("^ws", "http", address if "://" in address else f"http://{address}")
+    try:
+        parts = urllib.parse.urlsplit(whole)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of the port
+        is_address = False
+    if not is_address:
+        raise ValueError(f"connect: {address!r} is no address; write http://HOST:PORT/, as the trainer printed it")
+    return whole.rstrip("/").removesuffix("/ws")

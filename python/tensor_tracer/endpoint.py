@@ -50,7 +50,9 @@ class Endpoint:
             raise
 
     def get(self, path: str, query: Mapping[str, Any]) -> tuple[bytes, str | None]:
-        """The body, and where the rest begins."""
+        """The body, and where the rest begins. ValueError for a path that does not begin with "/"."""
+        if not path.startswith("/"):
+            raise ValueError(f'get: {path!r} is no path; write "/{path}"')
         given = urllib.parse.urlencode({k: v for k, v in query.items() if v is not None})
         request = urllib.request.Request(f"{self.url}{path}?{given}", headers=self.headers)
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))

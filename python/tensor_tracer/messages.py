@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tensor_tracer.errors import HubError
+from tensor_tracer.errors import HubError, TensorTracerError
 
 Program = str | Path | Mapping[str, Any]  # the text, a .tti file, or the JSON form
 Plan = Mapping[str, Any] | Iterable[Mapping[str, Any]]  # whole, or its entries
+
+_MAX_REQUEST_BYTES = 65_536  # the hub closes the connection of a viewer that sends more
 
 
 class State(NamedTuple):
@@ -34,8 +36,18 @@ def hub_error(error: Mapping[str, Any]) -> HubError:
 
 
 def encode_request(number: int, method: str, params: Mapping[str, Any] | None) -> str:
-    request = {"id": number, "method": method}
-    return json.dumps(request if params is None else request | {"params": params})
+    """Raises TensorTracerError."""
+    request = {"id": number, "method": method} | ({} if params is None else {"params": params})
+    try:
+        text = json.dumps(request, allow_nan=False, ensure_ascii=False)
+        size = len(text.encode())
+    except (TypeError, ValueError) as error:
+        remedy = "give finite numbers, texts, lists and dicts"
+        raise TensorTracerError("invalid_argument", f"JSON cannot hold this request: {error}", method, remedy) from error
+    if size > _MAX_REQUEST_BYTES:
+        message = f"the request has {size} bytes, and the hub takes at most {_MAX_REQUEST_BYTES}"
+        raise TensorTracerError("too_large", message, method, "give a shorter text or fewer entries")
+    return text
 
 
 def numbers(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,9 +62,10 @@ class Recording:
         try:
             yield
         except TensorTracerError as error:
-            if error.where:
+            if self._path in error.where:
                 raise
-            raise RecordError(error.code, error.message, self._path, error.remedy) from error
+            where = f"{self._path}: {error.where}" if error.where else self._path
+            raise RecordError(error.code, error.message, where, error.remedy) from error
         except (sqlite3.Error, ValueError, TypeError, OverflowError, RecursionError) as error:
             remedy = "check it with `sqlite3 FILE 'PRAGMA integrity_check'`"
             raise RecordError("not_a_recording", str(error), self._path, remedy) from error
@@ -221,5 +222,6 @@ class Recording:
 
 
 def open_recording(path: str | Path, run: str | None = None, check: bool = True) -> Recording:
-    """Opens a recording (run.ttrec). `run`: the id, if the file holds several runs."""
+    """Opens a recording (run.ttrec). `run`: the id, if the file holds several runs. Raises FileNotFoundError and
+    RecordError."""
     return Recording(Path(path), run, check)

@@ -21,6 +21,8 @@ def not_a_recording(message: str) -> RecordError:
 
 def open_database(path: Path) -> sqlite3.Connection:
     """Opens a recording for reading only; it may still be written."""
+    if path.is_dir():
+        raise not_a_recording("this is a folder; the recording of a run is the file run.ttrec in its folder")
     if not path.is_file():
         raise not_a_recording("there is no such file")
     why = ""

@@ -28,6 +28,7 @@ from tensor_tracer.errors import ConnectionLost, HubError, RecordError, TensorTr
 from tensor_tracer.facts import RunFacts
 from tensor_tracer.messages import (Boundary, Plan, Program, State, boundary_of, encode_request, hub_error,
                                     numbers, plan_of, program_of)
+from tensor_tracer.patience import Patience
 from tensor_tracer.plots import plot_scalars
 from tensor_tracer.prompts import PromptRequests
 from tensor_tracer.record import Record, decode_records
@@ -66,8 +67,7 @@ class Run(PromptRequests):
         self._texts = TokenTexts(lambda: self._known, self._input_tokens)
         self._endpoint, self._window, self._check = endpoint, window, check
         self._patience = _RECONNECT_SECONDS if reconnect is True else float(reconnect)
-        self._closing = threading.Event()
-        self._changed = threading.Condition()  # guards what follows
+        self._closing, self._changed = threading.Event(), threading.Condition()  # the latter guards what follows
         self._ended = False
         self._failure: TensorTracerError | None = None
         self._ids = itertools.count(1)
@@ -133,7 +133,7 @@ class Run(PromptRequests):
         prompt_set: Sets | None = None, phase: Names | None = None, direction: Names | None = None,
     ) -> Iterator[Record]:  # fmt: skip
         """Records as they arrive; from now on, the hub sends only these records. The loop ends with the run, or when
-        nothing has arrived for `timeout` seconds. `rate`: the most records a second of each key. `prompt_set`: names, or
+        none of these records has arrived for `timeout` seconds. `rate`: the most records a second of each key. `prompt_set`: names, or
         0 for the run's own data.
 
         Raises ValueError if several entries of the trace plan match a named point, because their numbers have different
@@ -379,13 +379,16 @@ class Run(PromptRequests):
     def _loop(self, followed: Followed, timeout: float | None) -> Iterator[Record]:
         with self._changed:
             self._loops += 1
+        patience = Patience(timeout)
         try:
             while True:
                 while self._records:
                     record = self._records.popleft()
                     if followed.takes(record, self._known) and self._is_new(record):
                         yield record
-                if (message := self._next(self._messages, timeout)) is None:
+                        patience.renew()
+                is_over = patience.is_over(len(self._messages))
+                if is_over or (message := self._next(self._messages, patience.left())) is None:
                     return
                 self._acknowledge()
                 self._records.extend(self._decoded(message))

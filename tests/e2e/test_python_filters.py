@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -67,6 +70,34 @@ def test_a_loop_takes_what_its_filters_say(fake: FakeHub) -> None:
         assert found(prompt_set="probes") == [5]
         fake.viewer.send(numbers([7], compressor=1, sequence=7, phase=1) + numbers([8], compressor=1, sequence=8))
         assert found(entry="all", phase="eval") == [7]
+
+
+def test_a_loop_ends_though_other_records_arrive(fake: FakeHub) -> None:
+    """The hub leaves out other points and entries only; the client looks at the rest of a filter."""
+    fake.hello["run"] = facts(TILE, STATS)
+    ended = threading.Event()
+    with connect(fake.url, window=None) as run:
+
+        def send() -> None:
+            for number in itertools.count(1):
+                fake.viewer.send(numbers([number], compressor=1, sequence=number))
+                if ended.wait(0.002):
+                    return
+
+        sender = threading.Thread(target=send, daemon=True)
+        sender.start()
+        try:
+            begin = time.monotonic()
+            assert list(run.records("HiddenStates", compressor="stats", timeout=0.3)) == []
+            seconds = time.monotonic() - begin
+        finally:
+            ended.set()
+            sender.join()
+        assert 0.3 <= seconds < 20
+        fake.viewer.send(numbers([5], compressor=3, entry=1))
+        fake.viewer.send(numbers([6], compressor=1))
+        run.request("ping")  # both are here
+        assert [record.values[0] for record in run.records("HiddenStates", compressor="stats", timeout=0)] == [5]
 
 
 def test_a_loop_goes_on_with_its_entry_in_another_plan(fake: FakeHub) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 import tensor_tracer
 from fake_hub import TOKEN, FakeHub
 from hub_harness import REPOSITORY, Hub, make_record, wait_until
-from tensor_tracer import ConnectionLost, Control, Recording, Run, connect
+from tensor_tracer import ConnectionLost, Control, Recording, Run, TensorTracerError, connect
 
 README = REPOSITORY / "python" / "README.md"
 
@@ -144,6 +147,38 @@ def test_an_address_needs_no_scheme(fake: FakeHub) -> None:
     fake.pages = {"/history": lambda query: (b"{}", {})}
     with connect(f"127.0.0.1:{fake.port}", token=TOKEN) as run:
         assert run.get("/history") == {}
+
+
+@pytest.mark.parametrize("address", [
+    "", "abc:def", "http://127.0.0.1:99999/", "http://127.0.0.1:abc/", "ftp://127.0.0.1:1/", "http:///", "http://h:0/",
+])  # fmt: skip
+def test_what_is_no_address_is_named(address: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"connect: {address!r} is no address; write http://HOST:PORT/")):
+        connect(address)
+
+
+def test_a_token_with_a_line_break_is_not_repeated(fake: FakeHub) -> None:
+    with connect(fake.url, token=f" {TOKEN}\n") as run:
+        assert run.facts
+        with pytest.raises(ValueError, match=r"get: 'history' is no path; write \"/history\""):
+            run.get("history")
+    with pytest.raises(ValueError, match="the token has a character that no token has") as refused:
+        connect(fake.url, token="secret\nword")
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("params", "code"), [
+    ({"value": math.nan}, "invalid_argument"), ({"value": -math.inf}, "invalid_argument"),
+    ({"text": "\ud800"}, "invalid_argument"), ({"value": np.float32(1)}, "invalid_argument"),
+    ({"text": "ä" * 33_000}, "too_large"),
+])  # fmt: skip
+def test_a_request_that_the_hub_cannot_take_is_not_sent(params: dict[str, Any], code: str, fake: FakeHub) -> None:
+    with connect(fake.url) as run:
+        with pytest.raises(TensorTracerError, match="intervention.set: ") as refused:
+            run.request("intervention.set", params)
+        assert refused.value.code == code and refused.value.remedy
+        assert run.request("ping", {"text": "ä" * 32_000}) == {}
+        assert fake.named("intervention.set") == []
 
 
 def test_a_hub_that_dies_within_an_answer(fake: FakeHub) -> None:

@@ -228,7 +228,7 @@ def test_a_run_that_is_not_in_the_file(recorded: Path) -> None:
 def test_what_is_no_recording_of_this_version(recorded: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         open_recording(tmp_path / "nowhere.ttrec")
-    with pytest.raises(RecordError):
+    with pytest.raises(RecordError, match="this is a folder; the recording of a run is the file run.ttrec"):
         open_recording(tmp_path)
     for content in (b"", b"no SQLite" * 100):
         (tmp_path / "odd").write_bytes(content)
@@ -315,7 +315,7 @@ def test_a_column_of_another_kind_is_told(statement: str, recorded: Path) -> Non
         file.execute("PRAGMA ignore_check_constraints = on")
         file.execute(statement)
     file.close()
-    with pytest.raises(RecordError, match=re.escape(str(recorded)) + "|record at byte") as refused:
+    with pytest.raises(RecordError, match=re.escape(str(recorded))) as refused:
         read_all(recorded)
     assert refused.value.code in {"not_a_recording", "invalid_record", "unsupported_version"}
 

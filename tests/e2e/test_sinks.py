@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from fake_hub import FakeHub
 from hub_harness import REPOSITORY
 from otlp_receiver import Collector, collector
 from program import tiny_flags, write_text
@@ -163,9 +164,21 @@ def test_the_tools_can_be_left_at_any_time(tmp_path: Path) -> None:
             assert any(row["step"] > first["step"] + 3 for row in client.steps(timeout=60))
 
 
+def test_records_that_were_left_out_are_counted(tmp_path: Path) -> None:
+    with FakeHub() as fake:
+        fake.answers["alarms.list"] = {"alarms": []}
+        tool = start_following(fake.write_run_dir(tmp_path), "--to", "tensorboard", "--output", "logs", folder=tmp_path)
+        fake.viewer.ping().wait(60)
+        fake.tell("dropped", records=7, entries={"0": 7})
+        fake.tell("state", phase="finished", step=3)
+        fake.viewer.close()
+        assert "; the run finished at step 3; 7 records came too fast and were left out" in finish(tool)
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
+        (["abc:def", "--to", "otlp"], "'abc:def' is no address; write http://HOST:PORT/"),
         (["runs/none", "--to", "otlp"], "there is no directory runs/none"),
         (["127.0.0.1:1", "--to", "otlp"], "127.0.0.1:1"),
         (["x", "--to", "tensorboard"], "--to tensorboard needs --output FOLDER"),

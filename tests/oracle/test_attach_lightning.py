@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 import torch
 from own_environment import make_environment
-from program import environment
 from stopping import pause_step_and_stop
 from tensor_tracer import open_recording
-from test_attach import NOTHING, OF_MICRO_BATCHES, WANTED, Training, compare, train
+from test_attach import NOTHING, OF_MICRO_BATCHES, WANTED, Training, attach_environment, compare, train
 
 NIGHTLY = pytest.mark.nightly(suite="attach")
 SCRIPT = "lightning_training.py"
@@ -66,6 +65,7 @@ def test_a_viewer_pauses_and_stops_the_training(python: Path, tmp_path: Path) ->
 def test_a_trainer_fits_again_after_an_exception(python: Path, tmp_path: Path) -> None:
     attach = {"port": None, "run_dir": str(tmp_path / "run"), "record": str(tmp_path / "record"), "plan": NOTHING}
     line = [str(python), "-W", "ignore", "lightning_again.py", json.dumps(attach)]
-    ended = subprocess.run(line, cwd=Path(__file__).parent, env=environment(), capture_output=True, text=True, timeout=240)
+    folder, env = Path(__file__).parent, attach_environment()
+    ended = subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True, timeout=240, check=False)
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout.splitlines()[-1]) == {"steps": [2, 4], "hooks": 0}

@@ -52,7 +52,10 @@ def _connect(place: str) -> Run:
     is_folder = Path(place).is_dir()
     if not is_folder and "//" not in place and ":" not in place:
         raise wrong(f"there is no directory {place}", "give the run's directory, or the address that the trainer printed")
-    return connect(run_dir=place, reconnect=True) if is_folder else connect(place, reconnect=True)
+    try:
+        return connect(run_dir=place, reconnect=True) if is_folder else connect(place, reconnect=True)
+    except ValueError as error:
+        raise wrong(str(error), "") from error
 
 
 def _settings(options: argparse.Namespace) -> Settings:
@@ -84,7 +87,9 @@ def _follow(options: argparse.Namespace) -> str:
             ended = f"the run {run.state.phase} at step {run.state.step}"
         except KeyboardInterrupt:
             ended = "the run goes on"
-    return f"{counts.steps} steps, {counts.records} records, {counts.alarms} alarms; {ended}"
+    dropped = sum(run.dropped.values())
+    lost = f"; {dropped} records came too fast and were left out, the run's recording has them" if dropped else ""
+    return f"{counts.steps} steps, {counts.records} records, {counts.alarms} alarms; {ended}{lost}"
 
 
 def _interrupt(*_: object) -> NoReturn:
