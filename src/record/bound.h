@@ -18,8 +18,8 @@ namespace tt::record {
 /// events before the next step's; the oldest step's records of prompts; most scalars (see
 /// ScalarThinner). Scalars that use more than half of the limit are thinned first, so that some
 /// traced records are always left; no others go for a record. The newest step's records stay. Other
-/// events stay, even beyond the limit. A failure of SQLite is an SQLite::Exception. Thread: one at a time. Owner: `database`
-/// outlives it.
+/// events stay, even beyond the limit. A failure of SQLite is an SQLite::Exception. Thread: one at
+/// a time. Owner: `database` outlives it.
 class Bound {
  public:
   /// `max_bytes`: 0: no limit.

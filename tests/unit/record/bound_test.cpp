@@ -202,7 +202,8 @@ TEST_F(BoundTest, StepsThatFillTheFileFollowEachOther) {
   }
   EXPECT_EQ(steps_and_sets(), (std::set<std::pair<std::uint64_t, int>>{{kSteps, 0}}));
   EXPECT_GT(reader().count_frames(kRun), 10U);
-  EXPECT_EQ(reader().steps(kRun, 0, kSteps, 1000).size(), kSteps) << "scalars do not go for records";
+  EXPECT_EQ(reader().steps(kRun, 0, kSteps, 1000).size(), kSteps)
+      << "scalars do not go for records";
   EXPECT_LE(fs::file_size(path()), kMax);
 }
 
