@@ -44,7 +44,7 @@ def connect(
 
 
 def _base_of(address: str) -> str:
-    """Without a path. Raises ValueError."""
+    """The address without its last part, that of the WebSocket. Raises ValueError."""
     whole = re.sub("^ws", "http", address if "://" in address else f"http://{address}")
     try:
         parts = urllib.parse.urlsplit(whole)

@@ -133,8 +133,8 @@ class Run(PromptRequests):
         prompt_set: Sets | None = None, phase: Names | None = None, direction: Names | None = None,
     ) -> Iterator[Record]:  # fmt: skip
         """Records as they arrive; from now on, the hub sends only these records. The loop ends with the run, or when
-        none of these records has arrived for `timeout` seconds. `rate`: the most records a second of each key. `prompt_set`: names, or
-        0 for the run's own data.
+        none of these records has arrived for `timeout` seconds. `rate`: the most records a second of each key.
+        `prompt_set`: names, or 0 for the run's own data.
 
         Raises ValueError if several entries of the trace plan match a named point, because their numbers have different
         meanings; `entry="all"` allows this. When the plan changes, a loop continues with its entry. It raises the

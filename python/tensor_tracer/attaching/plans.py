@@ -23,13 +23,16 @@ def expand(
     patterns: dict[str, None] = {}
     for number, entry in enumerate(plan.get("entries", [])):
         point = entry.get("point") if isinstance(entry, Mapping) else None
-        pattern = re.compile(".*".join(map(re.escape, point.split("*")))) if isinstance(point, str) else re.compile("")
+        if not isinstance(point, str):
+            entries.append(entry)
+            continue
+        pattern = re.compile(".*".join(map(re.escape, point.split("*"))))
         found = [one for one in names if pattern.fullmatch(one[0]) or pattern.fullmatch(one[1])]
-        problem = next((absent[name] for name in absent if pattern.fullmatch(name)), "") if not found else ""
+        problem = "" if found else next((why for name, why in absent.items() if pattern.fullmatch(name)), "")
         if problem:
             messages.append(f"plan entry {number} ({point}) is left out: {problem}")
             continue
-        if not isinstance(point, str) or "*" not in point:
+        if "*" not in point:
             entries.append(entry)
             continue
         if not found:

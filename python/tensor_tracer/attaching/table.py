@@ -462,7 +462,8 @@ def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
 
 
 def untraced_rows(sites: Sequence[Site]) -> list[dict[str, Any]]:
-    """"untraced" of the run's facts: the tensors that are no places. A row has the layers with one reason."""
+    """"untraced" of the run's facts: the tensors that are no places, attention first. A row has the layers with one
+    reason."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for site in sites:
         if not site.problem:
@@ -470,7 +471,7 @@ def untraced_rows(sites: Sequence[Site]) -> list[dict[str, Any]]:
         new = {"path": site.full_path, "first_layer": site.layer, "last_layer": site.layer, "reason": site.problem}
         row = rows.setdefault((site.full_path, site.problem), new)
         row["last_layer"] = max(row["last_layer"], site.layer)
-    return list(rows.values())[:kMaxUntraced]
+    return sorted(rows.values(), key=lambda row: not row["path"].endswith("scores"))[:kMaxUntraced]
 
 
 def _text_of(site: Site) -> str:
