@@ -1,3 +1,4 @@
+import { untrack } from 'svelte';
 import { type Disposable, Trash } from '../../base/disposable';
 import { RafScheduler } from '../../base/raf_scheduler';
 import {
@@ -39,6 +40,7 @@ import type { Session } from '../session/session';
 import { closest, phaseOf, type WatchedEntry, watchedEntries } from '../session/watched';
 import { parseViewState, type ViewState } from '../session/url_state';
 import { Address } from './address';
+import { SeriesClock } from './series_clock.svelte';
 
 const kOtherNumbers = { layerLock: null, tileLock: null, mapRows: null, pin: null } as const;
 const kStoreBytes = 128 * 2 ** 20;
@@ -71,8 +73,6 @@ export class App implements Disposable, Session {
   history = $state.raw<StepRange | null>(null);
   traffic = $state.raw<Traffic | null>(null);
   latest = $state.raw<StepFacts | null>(null);
-  /** Increases with each change of the scalars, because the scalars are not reactive. */
-  seriesVersion = $state(0);
   view = $state.raw<ViewState>(parseViewState(location.search, preferredView()));
   frame = $state.raw<ViewFrame | null>(null);
   empty = $state.raw<EmptyView | null>(null);
@@ -103,7 +103,7 @@ export class App implements Disposable, Session {
   readonly until = $derived(earlierOf(this.replay?.step ?? null, this.view.hold));
   /** The events up to the last step that may be shown, by step. */
   readonly happened = $derived.by(() => {
-    const until = this.until ?? Infinity;
+    const until = this.shownUntil() ?? Infinity;
     return [...this.events.all, ...alarmsOf(this.scalars())]
       .filter(({ step }) => step <= until)
       .sort((a, b) => a.step - b.step);
@@ -141,6 +141,7 @@ export class App implements Disposable, Session {
   private readonly trash = new Trash();
   private readonly listening = new AbortController();
   private readonly address = new Address(() => this.view);
+  private readonly seriesClock = new SeriesClock(() => this.scheduler.settled());
   private sentQuery = '';
 
   constructor(worker: Worker) {
@@ -222,7 +223,13 @@ export class App implements Disposable, Session {
   /** The scalars that are shown. */
   scalars(): readonly StepFacts[] {
     const all = this.allScalars();
-    return this.until === null ? all : this.series.upTo(this.until);
+    const until = this.shownUntil();
+    return until === null ? all : this.series.upTo(until);
+  }
+
+  /** As `until`, but the step of a replay changes when the clock of the scalars says so. */
+  private shownUntil(): number | null {
+    return earlierOf(untrack(() => this.replay)?.step ?? null, this.view.hold);
   }
 
   private newestScalars(): StepFacts | undefined {
@@ -230,15 +237,16 @@ export class App implements Disposable, Session {
     return replay === null ? series.last : series.upTo(replay.step).at(-1);
   }
 
-  /** Reads the version, so that values derived from the scalars are updated. */
+  /** Reads the version, because the scalars are not reactive. */
   private allScalars(): readonly StepFacts[] {
-    return this.seriesVersion < 0 ? [] : this.series.all;
+    return this.seriesClock.version < 0 ? [] : this.series.all;
   }
 
   /** Resolves when all data that was sent before this call has arrived and is drawn. For tests. */
   async idle(): Promise<void> {
     this.address.flush();
     await this.link.sync();
+    this.seriesClock.flush();
     await this.scheduler.settled();
     await this.scheduler.settled();
   }
@@ -283,7 +291,7 @@ export class App implements Disposable, Session {
     if (this.replay !== null) this.sendQuery();
     if (!scalars && this.replay === null) return;
     this.latest = this.newestScalars() ?? null;
-    if (scalars) this.seriesVersion += 1;
+    this.seriesClock.changed();
   }
 
   private onHello(hello: Hello): void {
@@ -346,7 +354,8 @@ export class App implements Disposable, Session {
       this.frame = null;
       this.history = null;
       this.latest = null;
-      this.seriesVersion += 1;
+      this.seriesClock.changed();
+      this.seriesClock.flush();
     }
     this.run = run;
     this.control.allRanks = run.mesh.tensor * run.mesh.pipeline * run.mesh.data;
