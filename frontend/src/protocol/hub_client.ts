@@ -38,6 +38,20 @@ function disconnected(message: string): Answer {
 /** The answer to a request that was not sent. */
 export const kNotConnected = disconnected('the page is not connected to the hub');
 
+/** The hub closes the connection of a viewer that sends more. */
+const kMaxRequestBytes = 65_536;
+
+function tooLarge(bytes: number): Answer {
+  const message = `the request has ${bytes} bytes, and the hub takes at most ${kMaxRequestBytes}`;
+  const remedy = 'give a shorter text or fewer entries';
+  return { id: 0, ok: false, error: { code: 'too_large', message, where: undefined, remedy } };
+}
+
+/** Replaces halves of characters, which the hub cannot read. */
+function whole(_: string, value: unknown): unknown {
+  return typeof value === 'string' ? value.replace(/\p{Surrogate}/gu, '\ufffd') : value;
+}
+
 /** A typed client of the hub over any pipe. One object for each connection. */
 export class HubClient {
   private readonly pipe: Pipe;
@@ -63,14 +77,22 @@ export class HubClient {
     });
   }
 
-  /** Sends a request; without a connection, the answer is an error with the code `disconnected`. */
+  /**
+   * Sends a request; without a connection, the answer is an error with the code `disconnected`, and for
+   * a request that is too long for the hub, one with the code `too_large`.
+   */
   request(method: string, params: unknown): Promise<Answer> {
     if (this.closed || !this.opened) return Promise.resolve(kNotConnected);
     const id = this.nextId++;
+    const text = JSON.stringify(
+      params === undefined ? { id, method } : { id, method, params },
+      whole,
+    );
+    const bytes = new TextEncoder().encode(text).length;
+    if (bytes > kMaxRequestBytes) return Promise.resolve(tooLarge(bytes));
     return new Promise((resolve) => {
       this.pending.set(id, resolve);
-      const body = params === undefined ? { id, method } : { id, method, params };
-      this.pipe.send(JSON.stringify(body));
+      this.pipe.send(text);
     });
   }
 
