@@ -7,6 +7,7 @@ import {
   formatPlural,
   formatRange,
   formatTick,
+  formatTicks,
 } from './format';
 
 test('numbers for reading', () => {
@@ -21,9 +22,16 @@ test('numbers for reading', () => {
 
 test('ticks lose the zeros of a fraction, and no others', () => {
   const ticks = [380, 100, 0, 2.5, 0.2, -0.6, 20, 1.2e6, 1e5, 3.45e-5, 5480, 0.1 + 0.2];
-  expect(ticks.map(formatTick)).toEqual([
+  expect(ticks.map((tick) => formatTick(tick))).toEqual([
     ...['380', '100', '0', '2.5', '0.2', '−0.6', '20', '1.2e6', '1e5', '3.45e−5', '5480', '0.3'],
   ]);
+});
+
+test('ticks that are close have more digits', () => {
+  expect(formatTicks([5.9e-4, null, 6e-4, 6.1e-4])).toEqual(['5.9e−4', '', '6e−4', '6.1e−4']);
+  expect(formatTicks([5.9995e-4, 6e-4, 6.0005e-4])).toEqual(['5.9995e−4', '6e−4', '6.0005e−4']);
+  expect(formatTicks([1234500, 1234600])).toEqual(['1.2345e6', '1.2346e6']);
+  expect(formatTicks([6e-4, 6.0000001e-4])).toEqual(['6e−4', '6e−4']);
 });
 
 test('counts and bytes', () => {

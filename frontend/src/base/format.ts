@@ -13,16 +13,24 @@ export function formatNumber(value: number, digits = 4): string {
 }
 
 /**
- * Writes a number on an axis, without zeros at the end of the fraction. Numbers outside of 1e-3 to
- * 1e5 have three digits.
+ * Writes a number on an axis, without zeros at the end of the fraction. `digits`: of numbers outside of
+ * 1e-3 to 1e5.
  */
-export function formatTick(value: number): string {
+export function formatTick(value: number, digits = 3): string {
   const magnitude = Math.abs(value);
   if (magnitude >= 1e-3 && magnitude < 1e5) {
     return String(Number(value.toPrecision(6))).replace('-', '−');
   }
-  const text = formatNumber(Number(value.toPrecision(6)), 3);
+  const text = formatNumber(Number(value.toPrecision(6)), digits);
   return text.replace(/(\.\d*?)0+(?=e|$)/, '$1').replace(/\.(?=e|$)/, '');
+}
+
+/** Writes the numbers of an axis, with as many digits as it takes to tell them apart. */
+export function formatTicks(values: readonly (number | null)[]): string[] {
+  const write = (digits: number): string[] =>
+    values.map((value) => (value === null ? '' : formatTick(value, digits)));
+  const enough = [3, 4, 5].find((digits) => new Set(write(digits)).size === new Set(values).size);
+  return write(enough ?? 6);
 }
 
 const kUnits = ['', 'k', 'M', 'G', 'T'] as const;

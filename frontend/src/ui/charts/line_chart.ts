@@ -1,6 +1,6 @@
 import uPlot from 'uplot';
 import type { Disposable } from '../../base/disposable';
-import { formatTick } from '../../base/format';
+import { formatTicks } from '../../base/format';
 import { rowsToDraw } from '../../base/decimate';
 import { nearestIndex, type Zoom } from '../../base/step_range';
 import { attachZoom, type Zoomable, zoomByKey, zoomToSelection } from './chart_zoom';
@@ -33,7 +33,7 @@ export interface ChartContent {
 }
 
 const kNothing: ChartContent = { steps: [], lines: [], zoom: null, marks: [], chosen: null };
-const kAxisWidth = 58; // of labels with up to 7 characters, such as 2.25e−4
+const kAxisWidth = 58; // of labels with up to 6 characters, such as 2.2e−4
 const kWideAxisWidth = 72;
 // A shorter movement of the pressed mouse is a click.
 const kDragPixels = 4;
@@ -185,7 +185,7 @@ export class LineChart implements Disposable, Zoomable {
       },
       axes: [
         { ...axis, size: 22, gap: 4, space: 56, values: (_, splits) => splits.map(stepLabel) },
-        { ...axis, ...ticks, values: (_, splits) => splits.map(tickLabel) },
+        { ...axis, ...ticks, values: (_, splits) => formatTicks(splits) },
       ],
       series: [{}, ...lines.map((line) => this.series(line))],
       hooks: {
@@ -279,13 +279,9 @@ function seriesOf(line: LineStyle, color: string): uPlot.Series {
 }
 
 function axisWidth(_: uPlot, labels: readonly string[] | null): number {
-  return labels?.some(({ length }) => length > 7) ? kWideAxisWidth : kAxisWidth;
+  return labels?.some(({ length }) => length > 6) ? kWideAxisWidth : kAxisWidth;
 }
 
 function stepLabel(value: number | null): string {
   return value === null || !Number.isInteger(value) ? '' : String(value);
-}
-
-function tickLabel(value: number | null): string {
-  return value === null ? '' : formatTick(value);
 }
