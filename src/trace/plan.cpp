@@ -516,9 +516,10 @@ base::Result<Plan> parse_plan(const json& text, const PlanContext& context, std:
   const json entries = text.value("entries", json());
   if (!entries.is_array()) return base::invalid_argument("plan.entries", "must be a list");
   if (entries.size() > context.limits.max_entries) {
-    return base::invalid_argument("plan.entries", std::to_string(entries.size()) +
-                                                      " entries are more than " +
-                                                      std::to_string(context.limits.max_entries));
+    return base::invalid_argument("plan.entries",
+                                  std::to_string(entries.size()) + " entries are more than " +
+                                      std::to_string(context.limits.max_entries),
+                                  "remove entries from the trace plan");
   }
   Plan plan;
   plan.number = number;
