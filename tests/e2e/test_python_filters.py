@@ -81,7 +81,7 @@ def test_a_loop_ends_though_other_records_arrive(fake: FakeHub) -> None:
         def send() -> None:
             for number in itertools.count(1):
                 fake.viewer.send(numbers([number], compressor=1, sequence=number))
-                if ended.wait(0.002):
+                if ended.wait(0.02):
                     return
 
         sender = threading.Thread(target=send, daemon=True)

@@ -33,7 +33,10 @@ PLAN = [
 def start_following(run: Path, *options: str, folder: Path, **environment: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tensor_tracer", "follow", str(run), *options]
     env = {**os.environ, "PYTHONPATH": str(REPOSITORY / "python"), **environment}
-    return subprocess.Popen(command, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        command, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
+    )  # fmt: skip
 
 
 def finish(process: subprocess.Popen[str]) -> str:
