@@ -1,5 +1,5 @@
-// Measures how much time the scalars of a long run leave the main thread: the page of a run with many past steps gets new ones
-// from a synthetic hub while somebody changes tabs.
+// Measures the main thread of the page while a run with many past steps gets new ones: a synthetic hub
+// sends only their scalars, and the script changes tabs.
 //   vite build && node scripts/measure_long_run.mjs [STEPS [STEPS_A_SECOND [DIST]]]
 import { fileURLToPath } from 'node:url';
 import { runnerImport } from 'vite';

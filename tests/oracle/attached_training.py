@@ -110,21 +110,16 @@ def sequence_parallel_model(wrap: str) -> nn.Module:
 def wrapped(model: nn.Module, wrap: str) -> nn.Module:
     if wrap == "ddp":
         return nn.parallel.DistributedDataParallel(model)
-    if wrap == "fsdp":
-        from torch.distributed.fsdp import fully_shard
-
-        layers = next(one for one in model.modules() if isinstance(one, nn.ModuleList))
-        for layer in layers:
-            fully_shard(layer)
-        fully_shard(model)
-        assert all(isinstance(one, DTensor) and one.placements[0].is_shard() for one in model.parameters())
-    if wrap == "fsdp-bf16":
+    if wrap in ("fsdp", "fsdp-bf16"):
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for layer in next(one for one in model.modules() if isinstance(one, nn.ModuleList)):
-            fully_shard(layer, mp_policy=policy, reshard_after_forward=False)
+        is_mixed = wrap == "fsdp-bf16"
+        policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if is_mixed else MixedPrecisionPolicy()
+        layers = next(one for one in model.modules() if isinstance(one, nn.ModuleList))
+        for layer in layers:
+            fully_shard(layer, mp_policy=policy, reshard_after_forward=not is_mixed)
         fully_shard(model, mp_policy=policy)
+        assert all(isinstance(one, DTensor) and one.placements[0].is_shard() for one in model.parameters())
     if wrap in ("fsdp1", "fsdp1-whole"):
         return by_flat_parameters(model, "FULL_SHARD" if wrap == "fsdp1" else "SHARD_GRAD_OP")
     if wrap == "recompute":

@@ -2,9 +2,8 @@
 const kPauses = 4;
 
 /**
- * Tells values that are derived from the scalars when to be made again. Each of them takes the longer,
- * the more steps the run has, so updates follow one another with pauses: a long run leaves the page
- * time for its user.
+ * Says when the values that are derived from the scalars are computed again. This takes longer for a
+ * run with more steps. So a pause follows each update, in which the page can react to its user.
  */
 export class SeriesClock {
   /** Increases with each update. */
@@ -12,7 +11,7 @@ export class SeriesClock {
   private isDue = false;
   private isResting = false;
 
-  /** `drawn` resolves when everything that depends on the version is drawn; in milliseconds, `now`. */
+  /** `drawn` resolves when all that depends on the version is drawn. `now`: the time in milliseconds. */
   constructor(
     private readonly drawn: () => Promise<void>,
     private readonly now: () => number = () => performance.now(),
