@@ -130,6 +130,6 @@ def test_gradients_that_are_sums_are_found_in_the_first_step(layout: Layout, has
 def test_a_pattern_of_gradients_leaves_out_those_that_are_not_traced() -> None:
     names = [("A", "layers[n].a", True), ("B", "layers[n].b", False)]
     entries = [{"point": "*"}, {"point": "*", "direction": "gradient"}]
-    assert expand({"entries": entries}, names)["entries"] == [
-        {"point": "A"}, {"point": "B"}, {"point": "A", "direction": "gradient"},
-    ]  # fmt: skip
+    plan, messages = expand({"entries": entries}, names, {})
+    assert plan["entries"] == [{"point": "A"}, {"point": "B"}, {"point": "A", "direction": "gradient"}]
+    assert messages == []
