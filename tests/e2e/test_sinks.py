@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from fake_hub import FakeHub
-from hub_harness import REPOSITORY
+from hub_harness import REPOSITORY, wait_until
 from otlp_receiver import Collector, collector
 from program import tiny_flags, write_text
 from tensor_tracer import Record, Recording, connect, open_recording
@@ -171,7 +171,7 @@ def test_records_that_were_left_out_are_counted(tmp_path: Path) -> None:
     with FakeHub() as fake:
         fake.answers["alarms.list"] = {"alarms": []}
         tool = start_following(fake.write_run_dir(tmp_path), "--to", "tensorboard", "--output", "logs", folder=tmp_path)
-        fake.viewer.ping().wait(60)
+        wait_until(lambda: bool(fake.named("alarms.list")), "the first request", 60)
         fake.tell("dropped", records=7, entries={"0": 7})
         fake.tell("state", phase="finished", step=3)
         fake.viewer.close()
