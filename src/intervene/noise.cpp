@@ -83,11 +83,12 @@ std::vector<std::uint64_t> lines_of(const PlaceRef& ref, const trace::ForwardSco
         lines.push_back(static_cast<std::uint64_t>(row));
     return lines;
   }
+  const auto tokens = held(ref, 1, rank, ranks, is_local);
   for (std::int64_t row = 0; row < ref.shape[0]; ++row) {
-    for (std::int64_t token = 0; token < ref.shape[1]; ++token) {
-      lines.push_back((static_cast<std::uint64_t>(scope.first_row + row) << 32U) +
-                      static_cast<std::uint64_t>(token));
-    }
+    for (const Interval& part : tokens)
+      for (std::int64_t token = part.begin; token < part.end; ++token)
+        lines.push_back((static_cast<std::uint64_t>(scope.first_row + row) << 32U) +
+                        static_cast<std::uint64_t>(token));
   }
   return lines;
 }
@@ -102,7 +103,10 @@ at::Tensor draw_noise(const NoiseKind& kind, const PlaceRef& ref, const trace::F
   std::vector<std::int64_t> shape = ref.shape;
   shape.back() = 0;
   for (const Interval& at : columns) shape.back() += at.end - at.begin;
-  if (ref.is_weight) shape.front() = static_cast<std::int64_t>(lines.size());
+  if (ref.is_weight)
+    shape.front() = static_cast<std::int64_t>(lines.size());
+  else
+    shape[1] = static_cast<std::int64_t>(lines.size()) / shape[0];
   at::Tensor noise = at::empty(shape, at::device(at::kCPU).dtype(at::kFloat));
   const std::uint64_t key = key_of(kind, ref, scope, run_seed);
   float* out = noise.mutable_data_ptr<float>();
