@@ -131,7 +131,7 @@ export const runSchema = object({
   name: string,
   start_time: optional(string),
   host: optional(string),
-  mesh: object({ tensor: count, pipeline: count, data: count }),
+  mesh: object({ tensor: count, pipeline: count, data: count, context: optional(count) }),
   model: object({
     num_layers: layer,
     hidden_size: columns,

@@ -1,4 +1,5 @@
 import { untrack } from 'svelte';
+import { rankCount } from '../../protocol/mesh';
 import { type Disposable, Trash } from '../../base/disposable';
 import { RafScheduler } from '../../base/raf_scheduler';
 import {
@@ -358,7 +359,7 @@ export class App implements Disposable, Session {
       this.seriesClock.flush();
     }
     this.run = run;
-    this.control.allRanks = run.mesh.tensor * run.mesh.pipeline * run.mesh.data;
+    this.control.allRanks = rankCount(run.mesh);
     for (const follower of this.followers) follower.onRun?.(run, isAnother);
     if (run.plan !== undefined && run.plan !== null) this.onPlan(run.plan);
     this.sendQuery();

@@ -6,6 +6,7 @@ import {
   formatPlural,
   formatTick,
 } from '../../base/format';
+import { meshText, rankCount } from '../../protocol/mesh';
 import type { Part, RunFacts, StepFacts } from '../../protocol/messages';
 import type { StepRange } from '../../core/worker/history_client';
 import type { LeaderFacts } from '../../core/worker/leaders';
@@ -24,14 +25,13 @@ export interface Row {
 /** The facts of a run that do not change while it runs. */
 export function runRows(run: RunFacts): readonly Row[] {
   const { mesh, model } = run;
-  const ranks = mesh.tensor * mesh.pipeline * mesh.data;
   const rows: Row[] = [
     { name: 'Run', value: `${run.name} · ${run.id}` },
     { name: 'Started', value: [timeText(run.start_time), run.host].filter(Boolean).join(' · ') },
     {
       name: 'Ranks',
-      value: `${ranks} · TP ${mesh.tensor} · PP ${mesh.pipeline} · DP ${mesh.data}`,
-      tip: 'Tensor, pipeline and data parallel',
+      value: `${rankCount(mesh)} · ${meshText(mesh)}`,
+      tip: `Tensor${mesh.context === undefined ? '' : ', context'}, pipeline and data parallel`,
     },
     {
       name: 'Model',
