@@ -15,7 +15,11 @@ mesh::Placement placement_of(const json& row) {
   if (!row.contains("segments")) return mesh::Placement::replicate();
   std::vector<mesh::Segment> segments;
   for (const json& segment : row.at("segments"))
-    segments.push_back({.size = segment.at(0), .chunks = segment.at(1)});
+    segments.push_back({.size = segment.at(0),
+                        .chunks = segment.at(1),
+                        .copies_gradient = true,
+                        .blocks = segment.size() > 2 ? segment.at(2).get<std::vector<int>>()
+                                                     : std::vector<int>()});
   return mesh::Placement::shard(row.at("dim"), std::move(segments));
 }
 

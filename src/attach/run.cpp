@@ -212,6 +212,7 @@ void Run::connect(json facts, const trace::Plan& plan) {
   facts["mesh"] = {{"tensor", settings_.shape.tensor},
                    {"pipeline", settings_.shape.pipeline},
                    {"data", settings_.shape.data}};
+  if (settings_.contexts > 1) facts["mesh"]["context"] = settings_.contexts;
   facts["points"] = places_->table->to_json();
   facts["program_places"] = places_->table->program_places();
   facts["prompt_sets"] = prompts_->describe();

@@ -28,6 +28,7 @@ Settings read_settings(const json& text) {
   settings.tracer_group = text.at("tracer_group");
   settings.tensor_group = text.at("tensor_group");
   settings.shape.tensor = text.at("mesh").at("tensor");
+  settings.contexts = text.at("mesh").value("context", 1);
   settings.rank = text.at("rank");
   settings.shape.pipeline = text.at("mesh").at("pipeline");
   settings.shape.data = text.at("mesh").at("data");

@@ -13,12 +13,13 @@ namespace tt::attach {
 struct Settings {
   // Names of PyTorch's process groups that only the tracer uses; empty: a group of this rank alone.
   std::string control_group;  // all ranks
-  std::string tracer_group;   // the ranks of the tensor axis
+  std::string tracer_group;   // the ranks that share tensors
   std::string tensor_group;   // the same ranks, for programs
   int rank = 0;               // global
   mesh::MeshShape shape;
-  mesh::Coordinates coordinates;
-  bool has_hub = false;  // on global rank 0, if the run has a page or a recording
+  int contexts = 1;               // context-parallel ranks
+  mesh::Coordinates coordinates;  // tensor: this rank's place in the tensor group
+  bool has_hub = false;           // on global rank 0, if the run has a page or a recording
   control::HubSessionOptions hub = {};
   std::string vectors;          // folder or file of direction vectors; empty: none
   std::string files;            // folder of the files that programs name; empty: none

@@ -12,9 +12,10 @@ using mesh::Placement;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// If several ranks hold copies of a chunk, they hold partial sums of its gradient.
+// If several ranks hold copies of a chunk, they hold partial sums of its gradient, or copies of it.
 Placement gradient_of(Placement placement, int ranks) {
-  for (mesh::Segment& segment : placement.segments) segment.partial = segment.chunks < ranks;
+  for (mesh::Segment& segment : placement.segments)
+    segment.partial = segment.chunks < ranks && !segment.copies_gradient;
   return placement;
 }
 
@@ -73,6 +74,7 @@ at::Tensor scatter_shards(const at::Tensor& full, const Placement& placement,
 at::Tensor scatter_partial_sums(const at::Tensor& full, const Placement& placement,
                                 const comm::ProcessGroup& group) {
   at::Tensor local = comm::take_shard(full, placement, group.rank(), group.size());
+  if (placement.segments.front().copies_gradient) return local;
   for (const auto& interval : mesh::intervals_of_rank(placement, group.rank(), group.size())) {
     if (interval.owner == group.rank()) continue;
     local.narrow(placement.dim, interval.local_begin, interval.end - interval.begin).zero_();

@@ -18,8 +18,8 @@ at::Tensor gather_shards(const at::Tensor& local, const mesh::Placement& placeme
 at::Tensor scatter_shards(const at::Tensor& full, const mesh::Placement& placement,
                           const comm::ProcessGroup& group);
 
-/// This rank's shard of a gradient. If several ranks hold copies of a chunk, their gradients are
-/// partial sums: the owner gets the gradient, the other ranks get zeros.
+/// This rank's shard of a gradient. If several ranks hold copies of a chunk and their gradients are
+/// partial sums, the owner gets the gradient, and the other ranks get zeros.
 at::Tensor scatter_partial_sums(const at::Tensor& full, const mesh::Placement& placement,
                                 const comm::ProcessGroup& group);
 

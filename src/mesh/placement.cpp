@@ -18,6 +18,41 @@ int chunk_of_rank(const Segment& segment, int rank, int ranks) {
   return rank / (ranks / segment.chunks);
 }
 
+// The parts of the segment that belong to a chunk, as [begin, end).
+std::vector<std::pair<std::int64_t, std::int64_t>> parts_of(const Segment& segment, int chunk) {
+  if (segment.blocks.empty())
+    return {{chunk_begin(segment, chunk), chunk_begin(segment, chunk + 1)}};
+  const auto size = segment.size / std::ssize(segment.blocks);
+  TT_CHECK_EQ(size * std::ssize(segment.blocks), segment.size);
+  std::vector<std::pair<std::int64_t, std::int64_t>> parts;
+  for (std::int64_t i = 0; i < std::ssize(segment.blocks); ++i)
+    if (segment.blocks[static_cast<std::size_t>(i)] == chunk)
+      parts.emplace_back(i * size, (i + 1) * size);
+  return parts;
+}
+
+struct Held {
+  Interval interval;
+  bool partial = false;
+};
+
+// The intervals that a rank holds, in local order.
+std::vector<Held> held_by(const Placement& placement, int rank, int ranks) {
+  std::vector<Held> held;
+  std::int64_t segment_begin = 0;
+  std::int64_t local = 0;
+  for (const Segment& segment : placement.segments) {
+    const int chunk = chunk_of_rank(segment, rank, ranks);
+    const int owner = chunk * (ranks / segment.chunks);
+    for (const auto& [begin, end] : parts_of(segment, chunk)) {
+      held.push_back({{segment_begin + begin, segment_begin + end, owner, local}, segment.partial});
+      local += end - begin;
+    }
+    segment_begin += segment.size;
+  }
+  return held;
+}
+
 }  // namespace
 
 Placement Placement::shard(int dim, std::vector<Segment> segments) {
@@ -35,26 +70,22 @@ std::string to_string(const Placement& placement) {
   if (placement.kind == Placement::Kind::kPartial) return "partial(sum)";
   std::ostringstream text;
   text << "shard(" << placement.dim << ")";
-  if (placement.segments.size() < 2) return text.str();
+  const bool is_plain =
+      placement.segments.size() < 2 &&
+      std::ranges::all_of(placement.segments, [](const auto& one) { return one.blocks.empty(); });
+  if (is_plain) return text.str();
   text << " of segments";
-  for (const Segment& segment : placement.segments)
+  for (const Segment& segment : placement.segments) {
     text << " " << segment.size << (segment.partial ? " partial(sum)" : "");
+    if (!segment.blocks.empty()) text << " in blocks";
+    for (const int chunk : segment.blocks) text << " " << chunk;
+  }
   return text.str();
 }
 
 std::vector<Interval> intervals_of_rank(const Placement& placement, int rank, int ranks) {
   std::vector<Interval> intervals;
-  std::int64_t segment_begin = 0;
-  std::int64_t local = 0;
-  for (const Segment& segment : placement.segments) {
-    const int chunk = chunk_of_rank(segment, rank, ranks);
-    const std::int64_t begin = chunk_begin(segment, chunk);
-    const std::int64_t end = chunk_begin(segment, chunk + 1);
-    const int owner = chunk * (ranks / segment.chunks);
-    intervals.push_back({segment_begin + begin, segment_begin + end, owner, local});
-    local += end - begin;
-    segment_begin += segment.size;
-  }
+  for (const Held& held : held_by(placement, rank, ranks)) intervals.push_back(held.interval);
   return intervals;
 }
 
@@ -67,10 +98,9 @@ std::vector<Interval> owned_intervals(const Placement& placement, int ranks, std
   }
   TT_CHECK_EQ(placement.full_size(), size);
   for (int rank = 0; rank < ranks; ++rank) {
-    const std::vector<Interval> held = intervals_of_rank(placement, rank, ranks);
-    for (std::size_t i = 0; i < held.size(); ++i) {
-      Interval interval = held[i];
-      const bool counts = placement.segments[i].partial || interval.owner == rank;
+    for (Held& held : held_by(placement, rank, ranks)) {
+      Interval& interval = held.interval;
+      const bool counts = held.partial || interval.owner == rank;
       if (!counts || interval.begin == interval.end) continue;
       interval.owner = rank;
       all.push_back(interval);

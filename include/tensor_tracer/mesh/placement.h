@@ -18,6 +18,12 @@ struct Segment {
   /// True: neighbouring ranks hold partial sums of the same chunk, not copies (gradients of keys
   /// and values).
   bool partial = false;
+  /// True: ranks that hold copies of a chunk hold copies of its gradient too, not partial sums of
+  /// it.
+  bool copies_gradient = false;
+  /// Not empty: the segment consists of so many blocks of equal size, and blocks[i] is the chunk
+  /// that block i belongs to; a rank holds its blocks in logical order. Empty: as above.
+  std::vector<int> blocks = {};
 };
 
 /// The placement of one tensor on one mesh axis, in DTensor's terms.
@@ -27,7 +33,7 @@ struct Placement {
   /// kShard: the sharded dim, counted from 0.
   int dim = 0;
   /// kShard: the dim's segments in logical order. Every rank holds one chunk of each segment, in
-  /// this order.
+  /// this order. Size of a segment with blocks: a multiple of their number.
   std::vector<Segment> segments;
 
   static Placement replicate() { return {}; }
@@ -40,7 +46,8 @@ struct Placement {
   std::int64_t full_size() const;
 };
 
-/// "replicate", "partial(sum)", or "shard(2)", followed by the segments if there are several.
+/// "replicate", "partial(sum)", or "shard(2)", followed by the segments if there are several or if
+/// one has blocks.
 std::string to_string(const Placement& placement);
 
 /// A run of logical indices that are contiguous on one rank.
