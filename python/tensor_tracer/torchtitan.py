@@ -16,7 +16,10 @@ from typing import Any
 
 from tensor_tracer.attaching import AttachedRun
 from tensor_tracer.attaching import attach as attach_to_model
+from tensor_tracer.attaching.contexts import kContiguous, kZigzag
 from tensor_tracer.errors import TensorTracerError
+
+_kOrders = {"headtail": kZigzag, None: kContiguous}  # of tokens, by the load balancer
 
 
 def attach(trainer: Any, **options: Any) -> Tracing:
@@ -27,15 +30,26 @@ def attach(trainer: Any, **options: Any) -> Tracing:
     `trainer.close()` detaches. A viewer who stops the run ends the training as its last step does, with a checkpoint
     if checkpoints are on. Raises TensorTracerError. Call it on every rank.
     """
-    dims = trainer.parallel_dims
-    for name, is_on in (("pipeline stages", dims.pp_enabled), ("context parallelism", dims.cp_enabled)):
-        if is_on:
-            message = f"the trainer has {name}, and the tracer follows whole models and sequences"
-            raise TensorTracerError("invalid_argument", message, "trainer", f"train without {name}")
+    if trainer.parallel_dims.pp_enabled:
+        message = "the trainer has pipeline stages, and the tracer follows whole models"
+        raise TensorTracerError("invalid_argument", message, "trainer", "train without pipeline stages")
     if not trainer.config.training.disable_cuda_graphs:
         message = "the trainer replays CUDA graphs, which call no hooks of modules"
         raise TensorTracerError("compiled", message, "trainer", "give --training.disable_cuda_graphs")
-    return Tracing(trainer, options)
+    return Tracing(trainer, _contexts_of(trainer) | options)
+
+
+def _contexts_of(trainer: Any) -> dict[str, Any]:
+    """The options of attach() for the ranks that share each sequence."""
+    if not trainer.parallel_dims.cp_enabled:
+        return {}
+    balancer = trainer.config.parallelism.context_parallel_load_balancer
+    if balancer not in _kOrders:
+        message = f"with the load balancer {balancer!r}, the tokens of a rank depend on the mask"
+        remedy = "give --parallelism.context_parallel_load_balancer headtail"
+        raise TensorTracerError("invalid_argument", message, "trainer", remedy)
+    group = trainer.parallel_dims.get_mesh("cp").get_group()
+    return {"context_parallel_group": group, "context_parallel_order": _kOrders[balancer]}
 
 
 class Tracing:

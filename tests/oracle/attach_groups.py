@@ -35,7 +35,7 @@ def megatron_ranks() -> tuple[int, ...]:
     pairs = {pair: dist.new_group(list(pair)) for pair in [(0, 1), (2, 3), (0, 2), (1, 3)]}
     of_process, of_model = ([pair for pair in pairs if dist.get_rank() in pair][one] for one in (0, 1))
     sys.modules["megatron.core.parallel_state"] = SimpleNamespace(  # type: ignore[assignment]
-        model_parallel_is_initialized=lambda: True, get_context_parallel_world_size=lambda: 1,
+        model_parallel_is_initialized=lambda: True, get_context_parallel_group=lambda check_initialized: None,
         get_tensor_model_parallel_group=lambda: pairs[of_process], get_pipeline_model_parallel_group=lambda: None,
     )  # fmt: skip
     model = nn.ModuleList([ColumnParallelLinear(pairs[of_process], is_expert=True), ColumnParallelLinear(pairs[of_model])])

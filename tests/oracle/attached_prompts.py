@@ -243,6 +243,8 @@ class Stages:
 
 def refused(attach: dict[str, Any], kind: str, wrap: str, text: str) -> Any:
     """Of a text, and of a preview."""
+    contexts = {"context_parallel_group": dist.group.WORLD, "context_parallel_order": "contiguous"}
+    attach |= contexts if wrap == "contexts" else {}
     training = Stages(attach) if wrap == "pipeline" else Training(kind, wrap, attach)
     return train(training, lambda run, _: (
         refusals_of(run, text), refusal_of(lambda: run.preview_intervention(SCALES)),

@@ -5,12 +5,15 @@ and returned on this rank and its gradient; rank r writes them to OUT/rank<r>.pt
 
     python megatron_training.py OUT '{"model": "llama", "steps": 3, "attach": {…}, …}'
 
-With "chunks", the two ranks are pipeline stages with so many virtual stages each, which Megatron's own schedule runs.
+With "chunks", there are two pipeline stages with so many virtual stages each, which Megatron's own schedule runs. With
+"contexts", so many ranks share each sequence; Megatron's attention for a CPU has no context parallelism, so ContextAttention
+gathers keys and values.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import sys
@@ -21,6 +24,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from differentiable_gather import all_gather
 from torch import Tensor, nn
 
 TOKENS, VOCABULARY, HIDDEN, LAYERS = 8, 48, 32, 2
@@ -62,6 +66,39 @@ class TorchOnCpu:
         return torch.zeros(*sizes, **options)
 
 
+def context_attention(group: Any) -> type:
+    """Megatron's DotProductAttention, with the keys and values of all context-parallel ranks."""
+    from megatron.core.transformer.dot_product_attention import DotProductAttention
+
+    ranks = dist.get_world_size(group)
+    order = torch.cat([tokens_of_rank(rank, ranks) for rank in range(ranks)]).argsort()
+
+    class ContextAttention(DotProductAttention):
+        def __init__(self, config: Any, *args: Any, **kwargs: Any) -> None:
+            config = copy.copy(config)
+            config.context_parallel_size = 1
+            super().__init__(config, *args, **kwargs)
+
+        def forward(self, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Any:
+            key, value = (torch.cat(all_gather(one, group))[order] for one in (key, value))
+            return super().forward(query, key, value, *args, **kwargs)
+
+    return ContextAttention
+
+
+def tokens_of_rank(rank: int, ranks: int) -> Tensor:
+    """The positions of a context-parallel rank's tokens, as Megatron's get_batch_on_this_cp_rank takes them."""
+    pieces = torch.arange(TOKENS).chunk(2 * ranks)
+    return torch.cat([pieces[rank], pieces[2 * ranks - 1 - rank]])
+
+
+def own_tokens() -> Tensor:
+    from megatron.core import parallel_state
+
+    ranks = parallel_state.get_context_parallel_world_size()
+    return tokens_of_rank(parallel_state.get_context_parallel_rank(), ranks) if ranks > 1 else torch.arange(TOKENS)
+
+
 class PartNorm(nn.RMSNorm):
     """A norm of a rank's part of the sequence. Megatron-Core has one only for CUDA."""
 
@@ -86,11 +123,14 @@ def make_model(options: dict[str, Any]) -> nn.Module:
     config = TransformerConfig(
         num_layers=LAYERS, hidden_size=HIDDEN, use_cpu_initialization=True, attention_dropout=0.0, hidden_dropout=0.0,
         bias_activation_fusion=False, gradient_accumulation_fusion=False,
-        sequence_parallel=bool(options.get("sequence_parallel")),
+        sequence_parallel=bool(options.get("sequence_parallel")), context_parallel_size=options.get("contexts", 1),
         tensor_model_parallel_size=parallel_state.get_tensor_model_parallel_world_size(), **settings,
     )  # fmt: skip
     torch.manual_seed(7)
     spec = get_gpt_layer_local_spec(normalization=settings.get("normalization"))
+    if config.context_parallel_size > 1:
+        group = parallel_state.get_context_parallel_group()
+        spec.submodules.self_attention.submodules.core_attention = context_attention(group)
     if config.sequence_parallel:
         spec.submodules.input_layernorm = spec.submodules.pre_mlp_layernorm = PartNorm
         spec = TransformerBlockSubmodules(layer_specs=[spec] * LAYERS, layer_norm=PartNorm)
@@ -136,7 +176,8 @@ def make_chunks(options: dict[str, Any]) -> list[nn.Module]:
         num_layers=PIPELINE_LAYERS, hidden_size=HIDDEN, use_cpu_initialization=True, attention_dropout=0.0,
         hidden_dropout=0.0, bias_activation_fusion=False, gradient_accumulation_fusion=False,
         pipeline_model_parallel_size=2, pipeline_dtype=torch.float32, deallocate_pipeline_outputs=True,
-        virtual_pipeline_model_parallel_size=count if count > 1 else None, **settings,
+        virtual_pipeline_model_parallel_size=count if count > 1 else None,
+        context_parallel_size=options.get("contexts", 1), **settings,
     )  # fmt: skip
     torch.manual_seed(7)
     chunks: list[nn.Module] = []
@@ -144,6 +185,9 @@ def make_chunks(options: dict[str, Any]) -> list[nn.Module]:
         is_first = parallel_state.is_pipeline_first_stage(ignore_virtual=False, vp_stage=number)
         is_last = parallel_state.is_pipeline_last_stage(ignore_virtual=False, vp_stage=number)
         spec = get_gpt_layer_local_spec(normalization=settings.get("normalization"))
+        if config.context_parallel_size > 1:
+            group = parallel_state.get_context_parallel_group()
+            spec.submodules.self_attention.submodules.core_attention = context_attention(group)
         chunks.append(GPTModel(
             config, spec, VOCABULARY, TOKENS, pre_process=is_first, post_process=is_last, vp_stage=number,
             position_embedding_type=position, share_embeddings_and_output_weights=False,
@@ -192,11 +236,12 @@ def batch_of(step: int, rows: int) -> tuple[Tensor, Tensor]:
 
 
 def loss_of(model: nn.Module, step: int, rows: int) -> Tensor:
+    """The mean over the batch; with context-parallel ranks, this rank's part of it."""
     ids, labels = batch_of(step, rows)
-    positions = torch.arange(TOKENS).expand_as(ids)
-    later = torch.ones(1, 1, TOKENS, TOKENS).triu(1).bool()
-    losses: Tensor = model(ids, positions, later, labels=labels)
-    return losses.mean()
+    own = own_tokens()
+    later = torch.ones(1, 1, TOKENS, TOKENS).triu(1).bool()[:, :, own]
+    losses: Tensor = model(ids[:, own], own.expand(rows, -1), later, labels=labels[:, own])
+    return losses.sum() / ids.numel()
 
 
 def train_step(
@@ -212,9 +257,17 @@ def train_step(
     for weight in model[0].parameters():
         if getattr(weight, "sequence_parallel", False):  # its gradient is of this rank's part of the sequence
             dist.all_reduce(weight.grad)
+        share_over_contexts(weight.grad)
     optimizer.step()
     norm = sum(float(weight.grad.square().sum()) for weight in model[0].parameters() if weight.grad is not None) ** 0.5
     return {"lm loss": loss.detach()}, 0, False, False, 0, norm, None, 0
+
+
+def share_over_contexts(gradient: Tensor) -> None:
+    from megatron.core import parallel_state
+
+    if parallel_state.get_context_parallel_world_size() > 1:
+        dist.all_reduce(gradient, group=parallel_state.get_context_parallel_group())
 
 
 def train_pipeline_step(
@@ -229,8 +282,9 @@ def train_pipeline_step(
             return loss, {"lm loss": loss.detach()}
 
         ids, labels = batch_of(next(batches), 2)
-        later = torch.ones(1, 1, TOKENS, TOKENS).triu(1).bool()
-        return chunk(ids, torch.arange(TOKENS).expand_as(ids), later, labels=labels), loss_of_output
+        own = own_tokens()
+        later = torch.ones(1, 1, TOKENS, TOKENS).triu(1).bool()[:, :, own]
+        return chunk(ids[:, own], own.expand(2, -1), later, labels=labels[:, own]), loss_of_output
 
     optimizer.zero_grad()
     step = forward_step_func.keywords["step"]
@@ -253,11 +307,15 @@ def main() -> None:
     run_on_cpu()
     dist.init_process_group("gloo")
     if chunks := options.get("chunks"):
-        parallel_state.initialize_model_parallel(1, 2, chunks if chunks > 1 else None)
+        contexts = options.get("contexts", 1)
+        virtual = chunks if chunks > 1 else None
+        parallel_state.initialize_model_parallel(1, 2, virtual, context_parallel_size=contexts)
         model = nn.ModuleList(make_chunks(options))
         models, own_step = list(model), train_pipeline_step
     else:
-        parallel_state.initialize_model_parallel(tensor_model_parallel_size=dist.get_world_size())
+        contexts = options.get("contexts", 1)
+        tensors = dist.get_world_size() // contexts
+        parallel_state.initialize_model_parallel(tensor_model_parallel_size=tensors, context_parallel_size=contexts)
         model = make_model(options)
         models, own_step = [wrapped(model) if options.get("wrapped") else model], train_step
     if weights := options.get("weights"):

@@ -7,14 +7,14 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from megatron_training import LAYERS, PIPELINE_LAYERS, TOKENS, VOCABULARY
+from megatron_training import LAYERS, PIPELINE_LAYERS, TOKENS, VOCABULARY, tokens_of_rank
 from own_environment import make_environment
 from program import REPOSITORY, environment
 from tensor_tracer import open_recording
@@ -276,3 +276,57 @@ def test_the_numbers_of_a_step_are_logged(train: Train) -> None:
     assert np.allclose(watched.scalars("loss"), watched.ranks[0]["losses"], rtol=1e-12)
     assert watched.scalars("lr") == [0.05] * 3
     assert watched.scalars("grad_norm")[-1] == watched.ranks[0]["norm"]
+
+
+@NIGHTLY
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_context_parallel_ranks(ranks: int, train: Train) -> None:
+    """With two context-parallel ranks, and one or two tensor-parallel ranks in each."""
+    watched = train("gpt", ranks, contexts=2)
+    weights = watched.folder.parent / f"contexts{ranks}.pt"
+    torch.save(replace(watched, ranks=watched.ranks[: ranks // 2]).joined_weights(), weights)
+    single = train("gpt", 1, attached=False, weights=str(weights))
+    order = torch.cat([tokens_of_rank(rank, 2) for rank in (0, 1)]).argsort()
+    seen = set()
+    for record in watched.records():
+        place = watched.places.get((record.point, record.layer))
+        if place is None or not place["path"].endswith(("input", "output")):
+            continue
+        path = place["path"].removeprefix(f"layers[{record.layer}].")
+        contexts = [replace(watched, ranks=watched.ranks[first : first + ranks // 2]) for first in (0, ranks // 2)]
+        wanted = np.concatenate([one.witnessed(record, place) for one in contexts], 1)[:, order]
+        assert np.array_equal(record.values, wanted), record
+        expected = single.witnessed(record, place)
+        assert np.abs(record.values - expected).max() <= 1e-5 * np.abs(expected).max(), record
+        seen.add((path, record.layer, record.direction, record.step))
+    shared = {path for path, how in PLACES["gpt"].items() if how == WHOLE or ranks == 2}
+    shared -= {path for path, how in PLACES["gpt"].items() if how == HEADS}
+    assert seen == {
+        (path, layer, direction, step)
+        for path in shared for layer in (range(1, LAYERS + 1) if path in LAYER else (0,))
+        for direction in ("value", "gradient") for step in (2, 3)
+    }  # fmt: skip
+
+
+@NIGHTLY
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_pipeline_stages_of_context_parallel_ranks(chunks: int, train: Train) -> None:
+    """Two stages of two context-parallel ranks. Of the first micro-batch, which the hooks of the training keep."""
+    watched, alone = train("gpt", 4, chunks=chunks, contexts=2), train("gpt", 4, attached=False, chunks=chunks, contexts=2)
+    assert watched.ranks[2]["losses"] == alone.ranks[2]["losses"]
+    order = torch.cat([tokens_of_rank(rank, 2) for rank in (0, 1)]).argsort()
+    seen = set()
+    for record in watched.records():
+        place = watched.places.get((record.point, record.layer))
+        if place is None or not place["path"].endswith(("input", "output")):
+            continue
+        path, stage = place["path"].removeprefix(f"layers[{record.layer}]."), int(place["stage"])
+        assert record.pipeline_rank == stage % 2
+        key = record.step, f"{stage // 2}.{place['module']}.{path.rpartition('.')[2]}"
+        kind = "gradients" if record.direction == "gradient" else "values"
+        parts = [watched.ranks[2 * (stage % 2) + rank][kind][key] for rank in (0, 1)]
+        parts = [part if path in BATCH_FIRST else part.transpose(0, 1) for part in parts]
+        assert np.array_equal(record.values, torch.cat(parts, 1)[:, order].numpy()), record
+        seen.add((path, record.layer, record.direction, record.step))
+    assert {key[1] for key in seen} == set(range(PIPELINE_LAYERS + 1))
+    assert {key[0] for key in seen} == {path for path, how in PLACES["gpt"].items() if how != HEADS}

@@ -269,12 +269,12 @@ class PartAlone:
 def test_with_sequence_parallelism_the_model_gets_positions_as_in_the_training() -> None:
     part: Any = PartAlone({"positions": (4, 8), "cache_position": (8,)})
     model = PromptModel(part, PromptOptions(tokenizer=LETTERS), 0, 8)
-    assert model.settings(has_stages=False)["problem"] is None
+    assert model.settings(False, False)["problem"] is None
     model.run(None, torch.zeros(2, 8, dtype=torch.int64))
     every = torch.arange(8)
     assert torch.equal(part.root.given[0], every.expand(2, 8)) and torch.equal(part.root.given[1], every)
     part.positions = {"positions": (4, 4)}
-    problem = model.settings(has_stages=False)["problem"]
+    problem = model.settings(False, False)["problem"]
     assert problem["message"] == "the trainer gives `positions` of the model the positions of one rank's tokens"
 
 
@@ -290,6 +290,8 @@ REFUSED = [
                  id="tokenizer-fails"),
     pytest.param({"tokenizer": LETTERS}, "pipeline", "abc", ["prompts do not run through pipeline stages"],
                  f"{NONE}: prompts do not run through pipeline stages", id="pipeline"),
+    pytest.param({"tokenizer": LETTERS}, "contexts", "abc", ["prompts are not divided among context-parallel ranks"],
+                 f"{NONE}: prompts are not divided among context-parallel ranks", id="contexts"),
 ]  # fmt: skip
 
 
@@ -298,7 +300,7 @@ def test_prompts_and_previews_are_refused_with_the_reason(
     more: dict[str, Any], wrap: str, text: str, says: list[str], of_preview: str, tmp_path: Path
 ) -> None:
     attach = options(tmp_path, plan={"entries": []}, **more)
-    ranks = 2 if wrap == "pipeline" else 1
+    ranks = 1 if wrap == "none" else 2
     found = run_ranks(scenarios.refused, ranks, tmp_path, attach, "plain", wrap, text, env=environment(tmp_path))
     refusals, refused_preview = found[0]
     assert len(refusals) == 2

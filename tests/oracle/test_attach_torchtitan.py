@@ -259,3 +259,27 @@ def test_a_viewer_pauses_and_stops_a_trainer_of_torchtitan(python: Path, tmp_pat
     stopped = pause_step_and_stop(line_of(python, tmp_path, asked, attached=True), tmp_path / "run")
     saved = torch.load(tmp_path / "rank0.pt")["saved"]
     assert saved[-1] == ((stopped,), {"last_step": True}) and saved[-2] == ((stopped,), {"last_step": False})
+
+
+@NIGHTLY
+def test_context_parallel_ranks_of_a_trainer(train: Train) -> None:
+    """torchtitan divides the sequences of its batches. Of the first micro-batch of each step."""
+    options = {"backend": "partial_dtensor", "sequence_parallel": False, "trainer": True}
+    found = [train(2, contexts=2, **options), train(1, **options)]
+    alone = train(2, attached=False, contexts=2, **options)
+    assert [rank["logged"] for rank in found[0].ranks] == [rank["logged"] for rank in alone.ranks]
+    two, one = ({key_of(record): record for record in records_of(training.folder)} for training in found)
+    assert {key[0] for key in two} >= {"HiddenStates", "Embedding", "FinalNorm", "Logits", "LogitLens"}
+    for key, record in two.items():
+        values = one[key].values
+        assert record.values.shape == values.shape, record
+        assert np.abs(record.values - values).max() <= 1e-5 * np.abs(values).max(), record
+
+
+def records_of(folder: Path) -> list[Record]:
+    with open_recording(next((folder / "record").glob("*.ttrec"))) as recording:
+        return list(recording.records())
+
+
+def key_of(record: Record) -> tuple[Any, ...]:
+    return record.point, record.layer, record.direction, record.step

@@ -131,6 +131,6 @@ def test_a_weight_whose_layout_is_not_known_is_no_place(
     output = Seen("up", module, "output", None, (2, 8, 32), torch.float32, Layout(source="test"), 0, False)
     sites = make_sites([weight, output], {}, Batch(2, 8), 2)
     learned = [[Learned(shape, one, one == 0, None), Learned(output.shape, 0, False, None)] for one in bits]
-    settle_layouts(sites, learned)
+    settle_layouts(sites, learned, 2)
     settle_weights(sites)
     assert problem in sites[0].problem and bool(problem) == bool(sites[0].problem)

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 from tensor_tracer.attaching import RunStopped, megatron
-from tensor_tracer.attaching.groups import make_groups
 from tensor_tracer.attaching.layouts import Layout, Layouts, TensorAxis
 from tensor_tracer.attaching.learning import Learner, Seen
 from tensor_tracer.attaching.names import Names
@@ -176,7 +175,7 @@ def test_a_claim_that_the_shape_contradicts() -> None:
     problem = "a rank has 4 of 8 tokens, but the layout is replicate by the class TransformerLayer of decoder.layers.0"
     assert row_of(wrong) == problem
     sites = make_sites([wrong, seen("x", nn.Identity(), 4, 2, 32)], {}, Batch(2, 8, True), 2)
-    told = settle_layouts(sites, [[Learned(site.seen.shape, rank, False, None) for site in sites] for rank in (0, 1)])
+    told = settle_layouts(sites, [[Learned(site.seen.shape, rank, False, None) for site in sites] for rank in (0, 1)], 2)
     assert told == [f"decoder.layers.0.output is not traced: {problem}"]
     assert "8 of 8 tokens" in row_of(seen("decoder.layers.0", PART_LAYER, 8, 2, 32))
     assert "known to no source" in row_of(seen("x", nn.Identity(), 4, 2, 32))
@@ -253,28 +252,21 @@ def test_the_module_that_passes_a_tensor_on_may_know_more() -> None:
 class State:
     """megatron.core.parallel_state."""
 
-    def __init__(self, is_initialized: bool = True, contexts: int = 1) -> None:
+    def __init__(self, is_initialized: bool = True) -> None:
         self.model_parallel_is_initialized = lambda: is_initialized
         self.get_tensor_model_parallel_group = lambda: "the group"
         self.get_pipeline_model_parallel_group = lambda: "the stages"
-        self.get_context_parallel_world_size = lambda: contexts
+        self.get_context_parallel_group = lambda check_initialized: "the contexts"
 
 
 @pytest.mark.parametrize(("state", "groups"), [
-    (None, (None, None)), (State(is_initialized=False), (None, None)), (State(), ("the group", "the stages")),
+    (None, (None, None, None)), (State(is_initialized=False), (None, None, None)),
+    (State(), ("the group", "the stages", "the contexts")),
 ])  # fmt: skip
-def test_the_groups(state: State | None, groups: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_groups(state: State | None, groups: tuple[Any, Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     if state is not None:
         monkeypatch.setitem(sys.modules, "megatron.core.parallel_state", state)
-    assert (megatron.tensor_group(nn.Linear(2, 2)), megatron.pipeline_group()) == groups
-    megatron.check_supported()
-
-
-def test_what_would_be_shown_wrongly_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "megatron.core.parallel_state", State(contexts=4))
-    monkeypatch.setattr("tensor_tracer.attaching.groups.world", object)
-    with pytest.raises(TensorTracerError, match="4 context-parallel ranks"):
-        make_groups(nn.Linear(2, 2), TensorAxis(frozenset(), False))
+    assert (megatron.tensor_group(nn.Linear(2, 2)), megatron.pipeline_group(), megatron.context_group()) == groups
 
 
 # --- the adapter ---

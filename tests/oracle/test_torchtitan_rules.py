@@ -84,11 +84,18 @@ def test_the_group_is_that_of_an_embedding() -> None:
     assert torchtitan.tensor_group(nn.ModuleList([shared(nn.Linear(4, 8), weight=0)])) is None
 
 
-@pytest.mark.parametrize("name", ["pp_enabled", "cp_enabled", "CUDA graphs"])
-def test_a_trainer_that_cannot_be_traced_is_refused(name: str) -> None:
+@pytest.mark.parametrize(("name", "message"), [
+    ("pp_enabled", "the trainer has pipeline stages"),
+    ("cp_enabled", "with the load balancer 'ptrr', the tokens of a rank depend on the mask"),
+    ("CUDA graphs", "the trainer replays CUDA graphs"),
+])  # fmt: skip
+def test_a_trainer_that_cannot_be_traced_is_refused(name: str, message: str) -> None:
     dims = SimpleNamespace(**dict.fromkeys(["pp_enabled", "cp_enabled"], False) | {name: True})
-    config = SimpleNamespace(training=SimpleNamespace(disable_cuda_graphs=False))
-    with pytest.raises(TensorTracerError) as refused:
+    config = SimpleNamespace(
+        training=SimpleNamespace(disable_cuda_graphs=name != "CUDA graphs"),
+        parallelism=SimpleNamespace(context_parallel_load_balancer="ptrr"),
+    )
+    with pytest.raises(TensorTracerError, match=message) as refused:
         attach(SimpleNamespace(parallel_dims=dims, config=config))
     assert refused.value.code == ("compiled" if name == "CUDA graphs" else "invalid_argument")
 
@@ -119,11 +126,11 @@ def test_gradients_that_are_sums_are_found_in_the_first_step(layout: Layout, has
     layers = {"layers.0": 1, "layers.1": 2}
     sites = make_sites([of(0, WHOLE), of(1, layout)], layers, Batch(2, 8), 2)
     if layout.is_known and layout.dim is None:
-        assert settle_layouts(sites, [[learned(7), learned(bits)] for bits in hashes]) == []
+        assert settle_layouts(sites, [[learned(7), learned(bits)] for bits in hashes], 2) == []
         share_gradient_problems(sites)
         assert [site.layout.gradient_problem for site in sites] == [problem, problem]  # a place is the same in all layers
     single = make_sites([of(0, layout)], layers, Batch(2, 8), 2)
-    assert settle_layouts(single, [[learned(bits)] for bits in hashes]) == []
+    assert settle_layouts(single, [[learned(bits)] for bits in hashes], 2) == []
     assert [site.layout.gradient_problem for site in single] == [problem]
 
 

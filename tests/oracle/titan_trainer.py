@@ -47,7 +47,11 @@ def make_trainer(model: nn.Module, dims: Any, options: dict[str, Any], batches: 
     trainer = Trainer.__new__(Trainer)
     trainer.config = SimpleNamespace(
         training=SimpleNamespace(steps=options["steps"], disable_cuda_graphs=True, max_norm=1.0),
-        parallelism=SimpleNamespace(spmd_backend=options["backend"]), checkpoint=SimpleNamespace(load_step=-1),
+        parallelism=SimpleNamespace(
+            spmd_backend=options["backend"], context_parallel_load_balancer=options.get("balancer", "headtail"),
+            context_parallel_ptrr_mask_key=None,
+        ),
+        checkpoint=SimpleNamespace(load_step=-1),
         validator=SimpleNamespace(enable=False), comm=SimpleNamespace(train_timeout_seconds=60), profiler=MagicMock(),
         dump_folder="",
     )  # fmt: skip

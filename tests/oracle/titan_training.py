@@ -20,6 +20,7 @@ from unittest.mock import MagicMock
 
 import torch
 import torch.distributed as dist
+from differentiable_gather import all_gather
 from torch import Tensor, nn
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.tensor import DTensor
@@ -69,9 +70,38 @@ def make_model(options: dict[str, Any], parallel_dims: Any) -> nn.Module:
     model.init_states()
     if options.get("marked"):
         mark_columns(model)
+    if parallel_dims.cp > 1:
+        share_sequences(model, parallel_dims.get_mesh("cp").get_group())
     if parallel_dims.tp > 1:
         model.parallelize(parallel_dims)
     return model
+
+
+def share_sequences(model: nn.Module, group: Any) -> None:
+    """An attention that gathers keys and values, because torchtitan's needs CUDA, and the sums of gradients, which
+    torchtitan leaves to FSDP."""
+    ranks = dist.get_world_size(group)
+    pieces = torch.arange(TOKENS).chunk(2 * ranks)
+    of_rank = [torch.cat([pieces[rank], pieces[2 * ranks - 1 - rank]]) for rank in range(ranks)]
+    own, order = of_rank[dist.get_rank(group)], torch.cat(of_rank).argsort()
+    is_seen = torch.arange(TOKENS) <= own[:, None]
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, **_: Any) -> Tensor:
+        k, v = (torch.cat(all_gather(one, group), 1)[:, order] for one in (k, v))
+        k, v = (one.repeat_interleave(q.shape[2] // one.shape[2], 2) for one in (k, v))
+        q, k, v = (one.transpose(1, 2) for one in (q, k, v))
+        return nn.functional.scaled_dot_product_attention(q, k, v, is_seen).transpose(1, 2)
+
+    def summed(gradient: Tensor) -> Tensor:
+        total = gradient.clone()
+        dist.all_reduce(total, group=group)
+        return total
+
+    for path, module in model.named_modules():
+        if path.endswith("inner_attention"):
+            module.forward = attend  # type: ignore[assignment]
+    for weight in model.parameters():
+        weight.register_hook(summed)  # type: ignore[no-untyped-call]
 
 
 def mark_columns(model: nn.Module) -> None:
@@ -187,8 +217,9 @@ def run_rank(rank: int, out: Path, options: dict[str, Any]) -> None:
 
     dist.init_process_group("gloo", f"file://{out}/store", rank=rank, world_size=options["ranks"])
     set_spmd_backend(options["backend"])
+    contexts = options.get("contexts", 1)
     dims = ParallelDims(
-        dp_replicate=1, dp_shard=1, cp=1, tp=options["ranks"], pp=1, ep=1, world_size=options["ranks"],
+        dp_replicate=1, dp_shard=1, cp=contexts, tp=options["ranks"] // contexts, pp=1, ep=1, world_size=options["ranks"],
         spmd_backend=options["backend"],
     )  # fmt: skip
     dims.build_mesh()

@@ -19,6 +19,7 @@ from torch.distributed.tensor.placement_types import Placement
 
 from tensor_tracer.attaching import megatron, torchtitan, tp_plan
 from tensor_tracer.attaching.agreement import agree
+from tensor_tracer.attaching.contexts import check_order
 from tensor_tracer.attaching.extension import Extension, called, check_device, load_extension
 from tensor_tracer.attaching.groups import Groups, make_groups, world
 from tensor_tracer.attaching.layouts import Layouts, TensorAxis, check_overrides
@@ -39,40 +40,40 @@ def attach(
     model: Any, port: int | None = 8765, *, plan: str | Path | Mapping[str, Any] | None = None,
     names: str | Mapping[str, str] | None = None, placements: Mapping[str, Any] | None = None,
     tensor_parallel_group: Any = None, tensor_parallel_axis: Sequence[str] = ("tp", "tensor", "tensor_parallel"),
-    pipeline_parallel_group: Any = None, record: str | Path | None = None, vectors: str | Path | None = None,
-    files: str | Path | None = None, first_step: int = 1, run_name: str = "", run_dir: str | Path = "",
-    bind: str = "", auth: str = "token", tokenizer: Any = "ids", prompts: str | Path | Sequence[str] | None = None,
-    prompt_interval: int = kInterval, trainer: str = "PyTorch", sinks: Sequence[str | Settings] = (),
+    pipeline_parallel_group: Any = None, context_parallel_group: Any = None, context_parallel_order: str | None = None,
+    record: str | Path | None = None, vectors: str | Path | None = None, files: str | Path | None = None,
+    first_step: int = 1, run_name: str = "", run_dir: str | Path = "", bind: str = "", auth: str = "token",
+    tokenizer: Any = "ids", prompts: str | Path | Sequence[str] | None = None, prompt_interval: int = kInterval,
+    trainer: str = "PyTorch", sinks: Sequence[str | Settings] = (),
 ) -> AttachedRun:  # fmt: skip
     """Attaches the tracer to a model and serves its page on `port` (0: the next free one; None: no page).
 
-    `model`: the model that the trainer calls, also inside DistributedDataParallel. With pipeline parallelism, this
-    rank's stages: the PipelineStage objects of torch.distributed.pipelining, or the modules, in a list if there are
-    several; then `pipeline_parallel_group` is the group, in the order of the stages. `plan`: what is traced from
-    step first_step + 1 on, a JSON file or its content; without it, the default plan. `names`: whose module paths
-    get the standard names of docs/attach.md, "hf", "megatron" or "torchtitan" (default: all), or names of your own,
-    by path: {"layers[n].mlp.gate_proj.output": "Gate"}. `placements`: how tensor-parallel ranks share
-    tensors that the tracer does not understand, by a pattern of the module's path and `.output` or `.input`:
-    {"model.layers.*.mlp.act.output": Shard(-1)}. `tensor_parallel_group`: the group, if the model's weights are no
-    DTensors. `record`: keep all traced data in this folder. `vectors`, `files`: the folders of direction vectors and of
-    safetensors files that programs name. `bind`: where the hub listens besides loopback, for stages on other machines.
-    `tokenizer`: turns prompts into ids: "byte" if ids are bytes, or an object with `encode` such as one of Transformers;
-    "ids": no prompts. `prompts`: texts, or a file of them, that run through the model every `prompt_interval` steps.
-    `sinks`: other tools that take the numbers of the run until it is detached, "wandb", "tensorboard", "otlp", or
-    settings of tensor_tracer.sinks.
+    `model`: the model that the trainer calls. With pipeline parallelism, this rank's stages: PipelineStage objects of
+    torch.distributed.pipelining, or modules, in a list if there are several; then `pipeline_parallel_group` is the
+    group. `plan`: what is traced from step first_step + 1 on, a JSON file or its content. `names`: whose module paths
+    get standard names, "hf", "megatron" or "torchtitan" (default: all), or names by path:
+    {"layers[n].mlp.gate.output": "Gate"}. `placements`: how tensor-parallel ranks share tensors, by a pattern of
+    the module's path and `.output` or `.input`: {"model.layers.*.mlp.act.output": Shard(-1)}. `tensor_parallel_group`:
+    the group, if the model's weights are no DTensors. `context_parallel_group`: that whose ranks share each sequence;
+    `context_parallel_order`: as of Contexts; both are known of Megatron-Core. `record`: keep all traced data in this
+    folder. `vectors`, `files`: the folders of direction vectors and of safetensors files that programs name. `bind`:
+    where the hub listens besides loopback. `tokenizer`: turns prompts into ids: "byte" if ids are bytes, or an object
+    with `encode`; "ids": no prompts. `prompts`: texts, or a file of them, that run every `prompt_interval` steps. `sinks`:
+    other tools that take the numbers of the run, "wandb", "tensorboard", "otlp", or settings of tensor_tracer.sinks.
     Raises TensorTracerError. Call it after init_process_group and after the model was parallelised, on every rank.
     """
     check_sinks(sinks)
     texts = prompts, prompt_interval, tokenizer
-    prepared = _prepare(model, plan, names, placements, tensor_parallel_axis, first_step, texts)
-    groups = _groups_of(prepared, tensor_parallel_group, pipeline_parallel_group)
+    context = context_parallel_group, context_parallel_order
+    prepared = _prepare(model, plan, names, placements, tensor_parallel_axis, first_step, texts, context)
+    groups = _groups_of(prepared, tensor_parallel_group, pipeline_parallel_group, *context)
     settings = groups.settings() | {"first_step": first_step}
     if groups.rank == 0:
         settings |= {"vectors": str(vectors or ""), "files": str(files or "")}
         if port is not None or record is not None or sinks:
             settings["hub"] = _hub_settings(prepared.extension, port, record, run_name, run_dir, bind, auth)
     native, stages = _start(settings, groups, prepared.parts)
-    layouts = Layouts(len(groups.tensor_ranks), prepared.overrides, prepared.axis, _kRules)
+    layouts = Layouts(len(groups.tensor_ranks), prepared.overrides, prepared.axis, _kRules, groups.contexts.ranks)
     asked = prepared.plan, prepared.names, first_step, trainer, prepared.prompts
     return _begun(AttachedRun(stages, native, groups, layouts, *asked), sinks, has_page=port is not None)
 
@@ -100,18 +101,20 @@ class _Prepared:
 
 
 def _prepare(
-    model: Any, plan: Any, names: Any, placements: Any, axis: Sequence[str], first_step: int, prompts: tuple[Any, int, Any]
+    model: Any, plan: Any, names: Any, placements: Any, axis: Sequence[str], first_step: int, prompts: tuple[Any, int, Any],
+    context: tuple[Any, str | None],
 ) -> _Prepared:  # fmt: skip
     """Raises on every rank if one of them has a problem or other arguments. Collective over all ranks."""
     every_rank = world()
     prepared, problem = None, None
     try:
+        check_order(*context)
         prepared = _check(model, plan, names, placements, axis, PromptOptions.of(*prompts))
     except Exception as error:  # the other ranks must not wait for this one
         problem = error
     agree(problem, every_rank, {
         "first_step": str(first_step), "names": repr(names), "placements": repr(placements),
-        "tensor_parallel_axis": repr(tuple(axis)),
+        "tensor_parallel_axis": repr(tuple(axis)), "context_parallel_order": repr(context[1]),
     })  # fmt: skip
     assert prepared is not None
     return prepared
@@ -180,10 +183,10 @@ def _hub_settings(
     }  # fmt: skip
 
 
-def _groups_of(prepared: _Prepared, tensor: Any, pipeline: Any) -> Groups:
+def _groups_of(prepared: _Prepared, tensor: Any, pipeline: Any, context: Any, order: str | None) -> Groups:
     """Collective over all ranks."""
     whole = nn.ModuleList(part.root for part in prepared.parts)
-    return make_groups(whole, prepared.axis, tensor, pipeline_group(prepared.parts, pipeline))
+    return make_groups(whole, prepared.axis, tensor, pipeline_group(prepared.parts, pipeline), context, order)
 
 
 def _begun(run: AttachedRun, sinks: Sequence[str | Settings], *, has_page: bool) -> AttachedRun:

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 
 from tensor_tracer.attaching import megatron, torchtitan, tp_plan
 from tensor_tracer.attaching.agreement import share
+from tensor_tracer.attaching.contexts import Contexts, kZigzag
 from tensor_tracer.attaching.layouts import TensorAxis
 from tensor_tracer.errors import TensorTracerError
 
@@ -23,14 +25,17 @@ _kSharedGloo = "tensor_tracer_gloo"  # a backend of torch.distributed
 
 @dataclass(frozen=True)
 class Groups:
-    """`tensor_ranks`: the global ranks of this rank's tensor-parallel group, in order. `pipeline_ranks`: those of its
+    """`tensor_ranks`: the global ranks of this rank's tensor-parallel group, in order. `shard_ranks`: those that share
+    tensors: the tensor-parallel groups of all context-parallel ranks, one after another. `pipeline_ranks`: those of its
     pipeline-parallel group, in the order of the stages."""
 
     tensor_ranks: tuple[int, ...]
+    shard_ranks: tuple[int, ...]
     data_index: int
     data_size: int
     rank: int
     pipeline_ranks: tuple[int, ...]
+    contexts: Contexts = Contexts()
     control: Any = None  # with gloo, for the CPU; None: one rank
     tracer: Any = None  # with gloo, and with NCCL for a model on CUDA
     tensor: Any = None
@@ -40,19 +45,27 @@ class Groups:
     def pipeline_index(self) -> int:
         return self.pipeline_ranks.index(self.rank)
 
+    @property
+    def context_index(self) -> int:
+        return self.shard_ranks.index(self.rank) // len(self.tensor_ranks)
+
+    def positions(self, tokens: int) -> Tensor | None:
+        """Where this rank's `tokens` tokens are in the sequence; None: it has the whole sequence."""
+        return self.contexts.positions(self.context_index, tokens) if self.contexts.ranks > 1 else None
+
     def settings(self) -> dict[str, Any]:
         tensor, pipeline = len(self.tensor_ranks), len(self.pipeline_ranks)
         return {
             "rank": self.rank, "control_group": _name_of(self.control), "tracer_group": _name_of(self.tracer),
             "tensor_group": _name_of(self.tensor),
-            "mesh": {"tensor": tensor, "pipeline": pipeline, "data": self.data_size},
+            "mesh": {"tensor": tensor, "context": self.contexts.ranks, "pipeline": pipeline, "data": self.data_size},
             "coordinates": {
-                "tensor": self.tensor_ranks.index(self.rank), "pipeline": self.pipeline_index, "data": self.data_index,
+                "tensor": self.shard_ranks.index(self.rank), "pipeline": self.pipeline_index, "data": self.data_index,
             },
         }  # fmt: skip
 
     def gather(self, value: Any) -> list[Any]:
-        """The value of each tensor-parallel rank. Collective over them."""
+        """The value of each of `shard_ranks`. Collective over them."""
         return share(value, self.tracer)
 
     def gather_stages(self, values: Mapping[int, T]) -> list[T]:
@@ -71,37 +84,66 @@ class Groups:
         return replace(self, control=None, tracer=None, tensor=None, pipeline=None)
 
 
-def make_groups(model: nn.Module, axis: TensorAxis, tensor_group: Any = None, pipeline_group: Any = None) -> Groups:
+def make_groups(
+    model: nn.Module, axis: TensorAxis, tensor_group: Any = None, pipeline_group: Any = None,
+    context_group: Any = None, order: str | None = None,
+) -> Groups:  # fmt: skip
     """`tensor_group`: the tensor-parallel group that the user gave; None: that of a model of Megatron-Core, torchtitan or
     Transformers (`tp_plan`), or else that of the model's DTensors. `pipeline_group`: the pipeline-parallel group, in the
-    order of the stages; None: that of Megatron-Core, if it is in use. Collective over all ranks."""
-    if world() is None:
-        return Groups((0,), 0, 1, 0, (0,))
-    megatron.check_supported()
+    order of the stages; None: that of Megatron-Core, if it is in use; so is `context_group`. `order`: as of Contexts;
+    None: that of Megatron-Core. Raises TensorTracerError. Collective over all ranks."""
+    if world() is None or dist.get_world_size() == 1:
+        return Groups((0,), (0,), 0, 1, 0, (0,))
     rank = dist.get_rank()
     of_library = (one.tensor_group(model) for one in (megatron, torchtitan, tp_plan))
     given = tensor_group or next((one for one in of_library if one is not None), None)
-    tensor = _ranks_of(given) or _mesh_ranks(model, axis) or [rank]
+    tensor = sorted(_ranks_of(given) or _mesh_ranks(model, axis) or [rank])
     pipeline = _ranks_of(pipeline_group or megatron.pipeline_group()) or [rank]
-    every = share((tuple(sorted(tensor)), tuple(pipeline)), world())
-    tensors, pipelines = [one[0] for one in every], [one[1] for one in every]
-    _check_parts(tensors, "tensor")
-    _check_parts(pipelines, "pipeline")
+    context = _ranks_of(context_group or megatron.context_group()) or [rank]
+    every = share((tuple(tensor), tuple(pipeline), tuple(context)), world())
+    tensors, pipelines, contexts = ([one[at] for one in every] for at in range(3))
+    for name, parts in (("tensor", tensors), ("pipeline", pipelines), ("context", contexts)):
+        _check_parts(parts, name)
+    _check_pipelines(pipelines)
+    sharing = _sharing_ranks(tensors, contexts)
+    # A data replica is known by the ranks that share tensors in its first pipeline stage.
+    replicas = sorted({sharing[one[0]] for one in pipelines})
+    index = replicas.index(sharing[pipelines[rank][0]])
+    control = _new_group(None, "gloo")
+    backend = "cpu:gloo,cuda:nccl" if any(one.is_cuda for one in model.parameters()) else "gloo"
+    tracer, own = (_group_of(rank, sharing, backend) for _ in range(2))
+    stages = _group_of(rank, pipelines, "gloo")
+    return Groups(
+        tensors[rank], sharing[rank], index, len(replicas), rank, pipelines[rank],
+        Contexts(len(context), order or kZigzag) if len(context) > 1 else Contexts(), control, tracer, own, stages,
+    )  # fmt: skip
+
+
+def gather_tokens(tokens: Tensor, groups: Groups) -> Tensor:
+    """The tokens of the whole sequences, from those of this context-parallel rank, [batch, tokens]. Collective over the
+    ranks that share tensors."""
+    parts = [torch.empty_like(tokens) for _ in groups.shard_ranks]
+    dist.all_gather(parts, tokens.contiguous(), group=groups.tracer)
+    return groups.contexts.whole(torch.stack(parts[:: len(groups.tensor_ranks)]))
+
+
+def _check_pipelines(pipelines: Sequence[tuple[int, ...]]) -> None:
     if pipelines[0][0] != 0 or len({len(one) for one in pipelines}) > 1:
         message = f"global rank 0 is not in the first stage of equally long pipelines {sorted(set(pipelines))}"
         raise TensorTracerError(
             "invalid_argument", message, "pipeline_parallel_group", "give rank 0 the first stage of its pipeline"
         )
-    if dist.get_world_size() == 1:
-        return Groups((0,), 0, 1, 0, (0,))
-    # A data replica is known by the tensor-parallel group of its first pipeline stage.
-    replicas = sorted({tensors[one[0]] for one in pipelines})
-    index = replicas.index(tensors[pipelines[rank][0]])
-    control = _new_group(None, "gloo")
-    backend = "cpu:gloo,cuda:nccl" if any(one.is_cuda for one in model.parameters()) else "gloo"
-    tracer, own = (_group_of(rank, tensors, backend) for _ in range(2))
-    stages = _group_of(rank, pipelines, "gloo")
-    return Groups(tensors[rank], index, len(replicas), rank, pipelines[rank], control, tracer, own, stages)
+
+
+def _sharing_ranks(tensors: Sequence[tuple[int, ...]], contexts: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Of each rank, Groups.shard_ranks. A process group has its ranks in ascending order."""
+    found = [tuple(rank for one in context for rank in tensors[one]) for context in contexts]
+    if wrong := next((one for one in found if list(one) != sorted(one)), None):
+        message = f"the ranks {list(wrong)} of one replica, a tensor-parallel group after another, are not in ascending order"
+        remedy = "give the ranks of a tensor-parallel group numbers that follow one another"
+        raise TensorTracerError("invalid_argument", message, "context_parallel_group", remedy)
+    _check_parts(found, "context")
+    return found
 
 
 def _ranks_of(group: Any) -> list[int] | None:

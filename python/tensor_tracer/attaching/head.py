@@ -26,7 +26,8 @@ _LENSES = {
 
 @dataclass(frozen=True)
 class Head:
-    """`is_sharded`: each tensor-parallel rank has its columns of the logits; else each has all of them."""
+    """`is_sharded`: each tensor-parallel rank has its columns of the logits; else each has all of them. `positions`: where
+    this rank's tokens are in the sequence; None: it has all tokens."""
 
     norm: nn.Module
     output: nn.Module
@@ -34,6 +35,7 @@ class Head:
     axis: TensorAxis
     is_sharded: bool
     owners: Sequence[tuple[nn.Module, str, nn.Module]] = ()  # parent, attribute, and the module that it was
+    positions: Tensor | None = None
 
     def owned_by(self, root: nn.Module) -> Head:
         """The head as a part of the model, for has_changed()."""
@@ -55,10 +57,10 @@ class Head:
             return None
         if norm.stage != logits.stage:
             return None
-        weight, dim = logits.seen.module._parameters.get("weight"), logits.row.get("dim")
-        if weight is None or is_flat(weight) or weight.dim() != 2 or dim not in (None, 2) or not logits.layout.is_known:
+        weight, dim = logits.seen.module._parameters.get("weight"), logits.layout.dim
+        if weight is None or is_flat(weight) or weight.dim() != 2 or dim not in (None, 2, -1) or not logits.layout.is_known:
             return None
-        return cls(norm.seen.module, logits.seen.module, logits, axis, dim == 2)
+        return cls(norm.seen.module, logits.seen.module, logits, axis, dim is not None)
 
     def final_norm(self, x: Tensor) -> Tensor:
         """`x`: [..., hidden size], the same on every tensor-parallel rank, as the result."""
@@ -75,9 +77,17 @@ class Head:
             x, self._on_rank(weight, self.is_sharded), None if bias is None else self._on_rank(bias, self.is_sharded)
         )
 
-    def lens(self, x: Tensor) -> Tensor:
+    def lens(self, x: Tensor, first: int, end: int) -> Tensor:
+        """[rows, tokens, hidden size] -> [rows, tokens, vocabulary], or this rank's columns of it; zeros for tokens that
+        are not between `first` and `end` in the sequence."""
+        wanted: Any = slice(first, end)
+        if self.positions is not None:
+            wanted = ((self.positions >= first) & (self.positions < end)).to(x.device)
         with torch.no_grad():
-            return self.output_layer(self.final_norm(x))
+            logits = self.output_layer(self.final_norm(x[:, wanted]))
+            whole = logits.new_zeros(*x.shape[:2], logits.shape[-1])
+            whole[:, wanted] = logits
+            return whole
 
     def _on_rank(self, weight: Tensor, keeps_shard: bool) -> Tensor:
         """This rank's numbers of a weight; without `keeps_shard` all of them, which is collective over the axis."""
@@ -112,6 +122,7 @@ def with_lenses(places: Sequence[Site], has_head: bool) -> list[Site]:
         row: dict[str, Any] = {"view": kSame} | of_logits
         found.append(Site(
             seen, site.layer, path, site.kind, site.stage, name=lens_name, layout=logits.layout, row=row, lens_of=site,
+            shares_tokens=site.shares_tokens,
         ))  # fmt: skip
     return found
 

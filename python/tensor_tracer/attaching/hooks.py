@@ -141,10 +141,7 @@ class SiteHooks:
                 return
             local = local_of(hidden).detach()
             local = local.transpose(0, 1) if of.row["view"] == kSequenceFirst else local
-            logits = self._head.lens(local[:rows, first:end])
-            whole = logits.new_zeros(rows, local.shape[1], logits.shape[-1])
-            whole[:, first:end] = logits
-            self.forward.capture_made(number, whole)
+            self.forward.capture_made(number, self._head.lens(local[:rows], first, end))
         except Exception as error:  # no error of ours reaches training
             self._failed.add(number)
             self._tell(f"the logit lens of {of.at} is not traced any more: {error}")
@@ -267,10 +264,10 @@ class SiteHooks:
 
 def _check_part(site: Site | None, tensor: Tensor) -> None:
     """Each rank must have the part of a sharded dim that was learned: other parts would be put together wrongly."""
-    if site is None or site.layout.dim is None:
+    if site is None or (dim := site.part_dim) is None:
         return
     found, learned = local_of(tensor).shape, site.seen.shape
-    if found[site.layout.dim] != learned[site.layout.dim]:
+    if found[dim] != learned[dim]:
         raise ValueError(f"a rank has a part of shape {list(found)}, and {list(learned)} was learned")
 
 

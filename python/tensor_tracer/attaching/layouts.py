@@ -86,12 +86,13 @@ class TensorAxis:
 
 @dataclass(frozen=True)
 class Layouts:
-    """Finds layouts for one model."""
+    """Finds layouts for one model. `ranks`: tensor-parallel ranks."""
 
     ranks: int
     overrides: Mapping[str, Placement]
     axis: TensorAxis
     rules: Sequence[Rule]
+    contexts: int = 1  # context-parallel ranks
 
     def of_output(self, path: str, module: nn.Module, tensor: Tensor, tokens: int) -> Layout:
         """`tokens`: the length of the sequence, to recognise a rank's part of it."""
@@ -105,6 +106,8 @@ class Layouts:
 
     def of_heads(self, path: str, tensor: Tensor, heads: int) -> Layout:
         """Of a tensor [batch, heads, …]. `heads`: those of the whole model; 0: not known."""
+        if self.contexts > 1:
+            return Layout(problem="a context-parallel rank has the queries of its tokens alone")
         is_sharded = heads > 0 and tensor.shape[1] * self.ranks == heads
         by_count = Layout(1, source=f"a rank has {tensor.shape[1]} of the {heads} heads") if is_sharded else None
         return self._find(path, tensor, by_count)

@@ -19,7 +19,6 @@ from typing import Any
 from torch import Tensor, nn
 
 from tensor_tracer.attaching.layouts import Layout
-from tensor_tracer.errors import TensorTracerError
 
 _kLayers = {"TransformerLayer", "MambaLayer"}
 _kBlocks = _kLayers | {"TransformerBlock", "Attention", "MLP", "MoELayer", "LanguageModelEmbedding"}
@@ -29,14 +28,6 @@ _kExperts = {"experts", "local_experts"}
 
 _kSorted = Layout(problem="its tokens are sorted by expert")
 _kPartial = Layout(problem="the ranks hold partial sums, which this module does not reduce")
-
-
-def check_supported() -> None:
-    """Refuses what the tracer would show wrongly. Raises TensorTracerError."""
-    state = _state()
-    if state is not None and (size := state.get_context_parallel_world_size()) > 1:
-        message = f"the model has {size} context-parallel ranks, and the tracer follows whole sequences"
-        raise TensorTracerError("invalid_argument", message, "model", "train without context-parallel ranks")
 
 
 def tensor_group(model: nn.Module) -> Any:
@@ -53,6 +44,12 @@ def pipeline_group() -> Any:
     """The pipeline-parallel group of this process, in the order of the stages; None as for tensor_group()."""
     state = _state()
     return None if state is None else state.get_pipeline_model_parallel_group()
+
+
+def context_group() -> Any:
+    """The context-parallel group of this process; None as for tensor_group()."""
+    state = _state()
+    return None if state is None else state.get_context_parallel_group(check_initialized=False)
 
 
 def _is_shared_by_all(module: Any) -> bool:

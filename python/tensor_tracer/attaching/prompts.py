@@ -74,20 +74,23 @@ class PromptModel:
     def reads_bytes(self) -> bool:
         return self._options.kind == "byte"
 
-    def settings(self, has_stages: bool) -> dict[str, Any]:
+    def settings(self, has_stages: bool, has_contexts: bool) -> dict[str, Any]:
         """For the library (src/attach/prompts.h)."""
         one = self._options
-        problem = problem_of(one) or self.problem_of_forwards(has_stages)
+        problem = problem_of(one) or self.problem_of_forwards(has_stages, has_contexts)
         return {
             "model": self.number, "interval": one.interval, "texts": list(one.texts), "file": one.file,
             "problem": None if problem is None else _told(problem), "fills_up": self.filled_to > 0,
         }  # fmt: skip
 
-    def problem_of_forwards(self, has_stages: bool) -> TensorTracerError | None:
+    def problem_of_forwards(self, has_stages: bool, has_contexts: bool) -> TensorTracerError | None:
         """Why the model cannot run between two steps."""
         if has_stages:
             message = "prompts do not run through pipeline stages"
             return TensorTracerError("not_allowed", message, "prompts", "run without pipeline parallelism")
+        if has_contexts:
+            message = "prompts are not divided among context-parallel ranks"
+            return TensorTracerError("not_allowed", message, "prompts", "run without context parallelism")
         if name := self._shared_positions():
             message = f"the trainer gives `{name}` of the model the positions of one rank's tokens"
             return TensorTracerError("not_allowed", message, "prompts", "give the positions of all tokens, or none")

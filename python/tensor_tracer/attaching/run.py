@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from tensor_tracer.attaching.agreement import agree, share
 from tensor_tracer.attaching.chunks import Chunk
 from tensor_tracer.attaching.extension import called
-from tensor_tracer.attaching.groups import Groups
+from tensor_tracer.attaching.groups import Groups, gather_tokens
 from tensor_tracer.attaching.head import offer, withdraw
 from tensor_tracer.attaching.hub_child import HubChild
 from tensor_tracer.attaching.layouts import Layouts
@@ -224,7 +224,7 @@ class AttachedRun:
             {
                 "path": site.at, "name": site.name, "module": site.seen.path, "layer": site.layer,
                 "stage": site.stage, "shape": list(site.seen.shape),
-                "layout": str(site.layout), "source": site.layout.source, "problem": site.problem,
+                "layout": site.layout_text, "source": site.layout.source, "problem": site.problem,
                 "gradient_problem": site.layout.gradient_problem,
             }
             for site in (self._table.sites if self._table is not None else [])
@@ -259,7 +259,7 @@ class AttachedRun:
         if self._is_in_step:
             raise TensorTracerError("invalid_state", f"step {self._step} has not ended", "extract", "call it after the step")
         assert self._table is not None and self._prompts is not None
-        if problem := self._prompts.problem_of_forwards(self._has_stages):
+        if problem := self._prompts.problem_of_forwards(self._has_stages, self._has_contexts):
             raise problem
         self._end_passes()
         return StateReader(self._prompts, self._table, self._groups, self._step)
@@ -381,7 +381,7 @@ class AttachedRun:
     def _drop_pass(self, error: str) -> None:
         """After an exception in a step; `error` names it. The other tensor-parallel ranks may be waiting for numbers of
         this pass, or may be gone."""
-        is_shared = len(self._groups.tensor_ranks) > 1 and any(chunk.is_traced for chunk in self._chunks)
+        is_shared = len(self._groups.shard_ranks) > 1 and any(chunk.is_traced for chunk in self._chunks)
         for chunk in self._chunks:
             chunk.drop_passes()
         self._is_in_step = False
@@ -413,6 +413,10 @@ class AttachedRun:
     def _has_stages(self) -> bool:
         return len(self._chunks) > 1 or len(self._groups.pipeline_ranks) > 1
 
+    @property
+    def _has_contexts(self) -> bool:
+        return self._groups.contexts.ranks > 1
+
     def takes(self, is_eval: bool) -> bool:
         if self._has_ended or self._off or (not self._is_in_step and not is_eval):
             return False
@@ -439,6 +443,8 @@ class AttachedRun:
         if tokens is None:
             rows = shape[1 if batch.is_sequence_first else 0] if len(shape) == 3 else batch.rows
             tokens = torch.zeros(rows, batch.tokens, dtype=torch.int64)
+        elif self._has_contexts:
+            tokens = gather_tokens(tokens, self._groups)
         micro_batch = 0 if is_eval else chunk.micro_batch
         first_row = (micro_batch * self._groups.data_size + self._groups.data_index) * tokens.shape[0]
         scope = [max(self._step, 1), micro_batch, first_row, chunk.evaluated if is_eval else 0, chunk.stage]
@@ -468,15 +474,16 @@ class AttachedRun:
         stages = {chunk.stage for chunk in self._chunks}
         device = next((str(site.seen.device) for site in table.places if site.stage in stages), "cpu")
         vocabulary = table.description["facts"]["model"]["vocab_size"]
-        filled_to = table.description["step"]["seq_length"] if table.shards_sequence else 0
+        fills_up = table.shards_sequence and not self._has_contexts
+        filled_to = table.description["step"]["seq_length"] if fills_up else 0
         self._prompts = PromptModel(self._chunks[0], self._prompt_options, vocabulary, filled_to)
-        prompts = self._prompts.settings(self._has_stages)
+        prompts = self._prompts.settings(self._has_stages, self._has_contexts)
         description = table.description | {"head": self._head, "device": device, "prompts": prompts}
         if self._groups.rank == 0:
             self._tell_texts(description["facts"])
         plan, left_out = self._agreed_plan(table)
         unsent = called(self._native.learn, json.dumps(description), plan)
-        give_up = self._switch_off if len(self._groups.tensor_ranks) > 1 else None
+        give_up = self._switch_off if len(self._groups.shard_ranks) > 1 else None
         for chunk in self._chunks:
             sites = [site if site.stage == chunk.stage else None for site in table.places]
             hooked = [None, *sites, None]  # no module has the tokens, nor the updates

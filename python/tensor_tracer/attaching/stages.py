@@ -13,6 +13,7 @@ from tensor_tracer.attaching import facts as about
 from tensor_tracer.attaching import megatron
 from tensor_tracer.attaching.agreement import share
 from tensor_tracer.attaching.chunks import Chunk
+from tensor_tracer.attaching.contexts import Contexts
 from tensor_tracer.attaching.groups import Groups
 from tensor_tracer.attaching.head import Head, with_lenses
 from tensor_tracer.attaching.layouts import Layouts
@@ -72,7 +73,7 @@ def make_table(
     ranks = len(groups.tensor_ranks)
     learned = {chunk.stage: (chunk, _learner_of(chunk)) for chunk in chunks}
     parts = groups.gather_stages(
-        {stage: _part_of(chunk, learner, ranks, updates) for stage, (chunk, learner) in learned.items()}
+        {stage: _part_of(chunk, learner, groups, updates) for stage, (chunk, learner) in learned.items()}
     )
     batch = next((part.batch for part in parts if part.has_tokens), parts[0].batch)
     batch = replace(batch, is_sequence_first=any(part.batch.is_sequence_first for part in parts))
@@ -83,14 +84,14 @@ def make_table(
         layers[stage] = find_layers(chunk.root, learner.seen, sum(part.num_layers for part in parts[:stage]))
         own[stage] = make_sites(with_weights(learner.seen, layouts), layers[stage], batch, ranks, stage)
         seen = [Learned.of(site.seen) for site in own[stage]]
-        warnings += settle_layouts(own[stage], groups.gather(seen)) if ranks > 1 else []
+        warnings += settle_layouts(own[stage], groups.gather(seen), ranks) if len(groups.shard_ranks) > 1 else []
         settle_weights(own[stage])
         warnings += [f"it is not known what the module passes on: {one}" for one in learner.failures]
     sites = _join(own, groups)
     places = with_joined(name_sites(sites, names, max(part.vocabulary for part in parts)), names.joined)
     head = Head.of(places, layouts.axis)
     if head is not None:
-        head = head.owned_by(learned[head.logits.stage][0].root)
+        head = replace(head.owned_by(learned[head.logits.stage][0].root), positions=groups.positions(batch.context_tokens))
     places = with_lenses(places, any(share(head is not None, groups.pipeline)))
     shown = share(batch, groups.control)[0]  # another replica may have batches of another shape
     others = [updates.row([OfStage(part.layers, part.sizes) for part in parts])] if updates is not None else []
@@ -105,11 +106,11 @@ def _learner_of(chunk: Chunk) -> Learner:
     return chunk.learned
 
 
-def _part_of(chunk: Chunk, learner: Learner, ranks: int, updates: UpdateWatch | None) -> _Part:
+def _part_of(chunk: Chunk, learner: Learner, groups: Groups, updates: UpdateWatch | None) -> _Part:
     found = find_layers(chunk.root, learner.seen)
     is_sequence_first = megatron.is_sequence_first([chunk.root.get_submodule(path) for path in found])
-    batch = replace(_batch_of(learner), is_sequence_first=is_sequence_first)
-    known = about.known_of(chunk.root, ranks)
+    batch = replace(_batch_of(learner, groups.contexts), is_sequence_first=is_sequence_first)
+    known = about.known_of(chunk.root, len(groups.tensor_ranks))
     sizes = updates.sizes(chunk.stage) if updates is not None else {}
     vocabulary = learner.text_size or text_size(chunk.root)
     return _Part(
@@ -118,11 +119,14 @@ def _part_of(chunk: Chunk, learner: Learner, ranks: int, updates: UpdateWatch | 
     )  # fmt: skip
 
 
-def _batch_of(learner: Learner) -> Batch:
-    if learner.tokens is not None:
-        return Batch(learner.tokens.shape[0], learner.tokens.shape[1])
+def _batch_of(learner: Learner, contexts: Contexts) -> Batch:
+    rows, tokens = 1, 1
     shapes = Counter(seen.shape[:2] for seen in learner.seen if len(seen.shape) == 3)
-    return Batch(*shapes.most_common(1)[0][0]) if shapes else Batch(1, 1)
+    if learner.tokens is not None:
+        rows, tokens = learner.tokens.shape
+    elif shapes:
+        rows, tokens = shapes.most_common(1)[0][0]
+    return Batch(rows, tokens * contexts.ranks, contexts=contexts)
 
 
 def _join(own: dict[int, list[Site]], groups: Groups) -> list[Site]:

@@ -15,6 +15,7 @@ from torch import nn
 
 from tensor_tracer.attaching import megatron
 from tensor_tracer.attaching.attention import PARTS, standard_of
+from tensor_tracer.attaching.contexts import Contexts
 from tensor_tracer.attaching.layouts import Layout, kPartialGradient, kUnseenGradient
 from tensor_tracer.attaching.learning import Seen
 from tensor_tracer.attaching.flat_weights import whole_sizes
@@ -40,6 +41,7 @@ class Site:
     is_model_output: bool = False  # of the part of the model that the stage has
     name: str = ""
     problem: str = ""
+    shares_tokens: bool = False  # each context-parallel rank has those of its tokens
     is_claim_wrong: bool = False  # the problem: the shape contradicts the layout that a source claims
     layout: Layout = field(default_factory=Layout)
     row: dict[str, Any] = field(default_factory=dict)
@@ -54,6 +56,15 @@ class Site:
         return f"layers[{self.layer}].{self.path}" if self.layer else self.path
 
     @property
+    def layout_text(self) -> str:
+        return f"{self.layout}" + "; context-parallel ranks share the tokens" * self.shares_tokens
+
+    @property
+    def part_dim(self) -> int | None:
+        """The dim of the module's tensor of which a rank has a part that was learned; None: there is none."""
+        return self.layout.dim if not self.shares_tokens else 1 - int(self.row["view"])
+
+    @property
     def has_gradient(self) -> bool:
         return not self.seen.is_made and not self.seen.is_weight and not self.layout.gradient_problem
 
@@ -64,11 +75,17 @@ class Site:
 
 @dataclass(frozen=True)
 class Batch:
-    """The shape of a micro-batch."""
+    """The shape of a micro-batch. `tokens`: of a whole sequence."""
 
     rows: int
     tokens: int
     is_sequence_first: bool = False  # the order of a module's dims where the shape does not say it
+    contexts: Contexts = Contexts()
+
+    @property
+    def context_tokens(self) -> int:
+        """Of a sequence on one context-parallel rank."""
+        return self.tokens // self.contexts.ranks
 
 
 def find_layers(root: nn.Module, seen: Sequence[Seen], before: int = 0) -> dict[str, int]:
@@ -129,7 +146,7 @@ def make_sites(
         is_received = site.seen.is_received or (stage > 0 and first_input in names and not site.seen.is_output)
         site.problem = "the pipeline stage before has it" if is_received else _problem_of(site.seen)
         if not site.problem:
-            _shape_weight(site, ranks) if site.seen.is_weight else _shape(site, batch, ranks)
+            _shape_weight(site, ranks, batch.contexts) if site.seen.is_weight else _shape(site, batch, ranks)
     return sites
 
 
@@ -157,13 +174,15 @@ def _problem_of(seen: Seen) -> str:
     return ""
 
 
-def _shape_weight(site: Site, ranks: int) -> None:
+def _shape_weight(site: Site, ranks: int, contexts: Contexts) -> None:
     """Sets the row's placement, or the problem."""
     dim, shape = site.layout.dim, list(site.seen.shape)
     site.row = {"view": kSame, "dims": [], "weight": shape}
     if dim is None:
         return
     site.row |= {"dim": dim, "segments": [[shape[dim], ranks]]}
+    if contexts.ranks > 1:
+        site.problem = "tensor-parallel ranks have parts of it, and context-parallel ranks copies of these parts"
     if shape[dim] % ranks:
         site.problem = f"the ranks have unequal parts of its dim {dim} of size {shape[dim]}"
 
@@ -174,7 +193,7 @@ def _shape(site: Site, batch: Batch, ranks: int) -> None:
     view = _view_of(site.seen, batch, ranks)
     if view is None:
         site.problem = f"its shape {list(shape)} is not [batch, sequence, features] with "
-        site.problem += f"{batch.rows} rows and {batch.tokens} tokens"
+        site.problem += f"{batch.rows} rows and {batch.context_tokens} tokens"
         return
     dims = ["batch", "sequence", "features"] if len(shape) < 4 else ["batch", "heads", "sequence", "keys"]
     site.row = {"view": view, "dims": dims, "features": shape[-1]}
@@ -182,15 +201,28 @@ def _shape(site: Site, batch: Batch, ranks: int) -> None:
     if site.problem or len(shape) != 3:
         return
     parts = ranks if site.row.get("dim") == 1 else 1
-    if shape[1 - view] * parts != batch.tokens:
+    if shape[1 - view] * parts != batch.context_tokens:
         layout = f"{site.layout} by {site.layout.source}" if site.layout.is_known else "known to no source"
-        site.problem = f"a rank has {shape[1 - view]} of {batch.tokens} tokens, but the layout is {layout}"
+        site.problem = f"a rank has {shape[1 - view]} of {batch.context_tokens} tokens, but the layout is {layout}"
         site.is_claim_wrong = site.layout.is_known
+    elif batch.contexts.ranks > 1:
+        _share_tokens(site, batch, parts)
+
+
+def _share_tokens(site: Site, batch: Batch, parts: int) -> None:
+    """The placement on all ranks that share tensors. `parts`: into which tensor-parallel ranks cut the tokens."""
+    if site.row.get("dim") == 2:
+        site.problem = "tensor-parallel ranks share its features, and context-parallel ranks its tokens"
+        return
+    site.shares_tokens = True
+    segment = [batch.tokens, batch.contexts.ranks * parts, batch.contexts.blocks(parts)]
+    site.row |= {"dim": 1, "segments": [segment]}
+    site.problem = batch.contexts.problem_of(batch.context_tokens)
 
 
 def _view_of(seen: Seen, batch: Batch, ranks: int) -> int | None:
     """How the dims of the module's tensor are ordered; None: they are no dims of a place."""
-    shape, tokens = seen.shape, (batch.tokens, batch.tokens // ranks)
+    shape, tokens = seen.shape, (batch.context_tokens, batch.context_tokens // ranks)
     if len(shape) == 3:
         views = [
             view for view, rows, sequence in ((kSame, shape[0], shape[1]), (kSequenceFirst, shape[1], shape[0]))
@@ -198,7 +230,7 @@ def _view_of(seen: Seen, batch: Batch, ranks: int) -> int | None:
         ]  # fmt: skip
         prefers_second = batch.is_sequence_first and not (seen.is_output and megatron.is_batch_first(seen.module))
         return views[-1 if prefers_second else 0] if views else None
-    if len(shape) == 2 and shape[0] == batch.rows * batch.tokens:
+    if len(shape) == 2 and shape[0] == batch.rows * batch.tokens and batch.contexts.ranks == 1:
         return kFlat if not batch.is_sequence_first or batch.rows == 1 else None  # else [sequence × batch, features]
     is_attention = len(shape) == 4 and shape[0] == batch.rows and shape[2:] == (batch.tokens, batch.tokens)
     return kSame if is_attention else None
@@ -275,16 +307,17 @@ class Learned(NamedTuple):
         return cls(seen.shape, seen.bits, seen.is_constant, seen.gradient_bits)
 
 
-def settle_layouts(sites: list[Site], of_ranks: Sequence[Sequence[Learned]]) -> list[str]:
-    """Compares what the tensor-parallel ranks have seen. Decides the layouts that no source knows, and where every rank
-    has the whole gradient. Returns a message for each claim that is wrong."""
+def settle_layouts(sites: list[Site], of_ranks: Sequence[Sequence[Learned]], ranks: int) -> list[str]:
+    """Compares what the ranks that share tensors have seen. Decides the layouts that no source knows, and where every
+    rank has the whole gradient. `ranks`: tensor-parallel ranks; those of one context have the same tokens. Returns a
+    message for each claim that is wrong."""
     messages = []
     for index, site in enumerate(sites):
         mine = [seen[index] for seen in of_ranks]
         others = [str(rank) for rank, one in enumerate(mine) if one.shape != mine[0].shape]
         if others:
             site.problem = site.problem or f"its shape on the tensor-parallel ranks {', '.join(others)} is another"
-        others = [str(rank) for rank, one in enumerate(mine) if one.bits != mine[0].bits]
+        others = _unlike([one.bits for one in mine], ranks)
         if site.problem:
             if site.is_claim_wrong:
                 messages.append(f"{site.seen.name} is not traced: {site.problem}")
@@ -293,6 +326,8 @@ def settle_layouts(sites: list[Site], of_ranks: Sequence[Sequence[Learned]]) -> 
             if not others and not mine[0].is_constant:
                 source = "equal on all ranks when it was learned"
                 site.layout = replace(site.layout, is_known=True, source=source)
+            elif site.shares_tokens:
+                site.problem = "no source knows how the tensor-parallel ranks share it"
         elif site.layout.dim is None and others:
             site.problem = f"{site.layout.source} says that every rank has the whole, but the numbers of the "
             site.problem += f"tensor-parallel ranks {', '.join(others)} differ from those of rank 0"
@@ -301,15 +336,20 @@ def settle_layouts(sites: list[Site], of_ranks: Sequence[Sequence[Learned]]) -> 
             site.problem = f"{site.layout.source} says that each rank has a part, but the numbers of the "
             site.problem += f"tensor-parallel ranks {', '.join(str(rank) for rank in range(len(mine)))} are the same"
             messages.append(f"{site.seen.name} is not traced: {site.problem}")
-        _settle_gradient(site, [one.gradient_bits for one in mine])
+        _settle_gradient(site, [one.gradient_bits for one in mine], ranks)
     return messages
 
 
-def _settle_gradient(site: Site, bits: list[int | None]) -> None:
+def _unlike(bits: Sequence[int | None], ranks: int) -> list[str]:
+    """The ranks whose bits are not those of the first one of their tensor-parallel group."""
+    return [str(rank) for rank, one in enumerate(bits) if one != bits[rank // ranks * ranks]]
+
+
+def _settle_gradient(site: Site, bits: list[int | None], ranks: int) -> None:
     problem = site.layout.gradient_problem
     if not site.layout.is_known:
         problem = ""  # it is rank-local as the value is
-    elif site.layout.dim is None and any(one != bits[0] for one in bits):
+    elif site.layout.dim is None and _unlike(bits, ranks):
         problem = kPartialGradient
     elif bits[0] is not None and problem == kUnseenGradient:
         problem = ""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, Partial, Replicate
+from torch.distributed.tensor import DTensor, Replicate
 
 from tensor_tracer.attaching import megatron
 from tensor_tracer.attaching.flat_weights import is_flat
@@ -148,13 +148,18 @@ class UpdateWatch:
         if isinstance(parameter, DTensor):
             mesh = parameter.device_mesh
             own = mesh.get_coordinate()
-            if self._groups.data_index > 0 and set(mesh.mesh.flatten().tolist()) <= set(self._groups.tensor_ranks):
-                return False  # each data replica has its own mesh
+            if not self._is_first_copy and set(mesh.mesh.flatten().tolist()) <= set(self._groups.tensor_ranks):
+                return False  # each data replica and context-parallel rank has its own mesh
             return own is not None and all(
                 at == 0 for at, placement in zip(own, parameter.placements, strict=True) if isinstance(placement, Replicate)
             )
         is_first = self._groups.tensor_ranks[0] == self._groups.rank
-        return self._groups.data_index == 0 and (is_first or megatron.is_sharded(parameter))
+        return self._is_first_copy and (is_first or megatron.is_sharded(parameter))
+
+    @property
+    def _is_first_copy(self) -> bool:
+        """Of the tensor-parallel groups, which all have the whole model."""
+        return self._groups.data_index == 0 and self._groups.context_index == 0
 
     def _table(self, sums: Tensor) -> Tensor:
         count = self._counts
@@ -175,9 +180,9 @@ class UpdateWatch:
 
 
 def _like(parameter: Tensor, gradient: Tensor) -> Tensor:
-    """A gradient that is still a sum over the ranks gets the placements of its parameter."""
-    if isinstance(gradient, DTensor) and any(isinstance(one, Partial) for one in gradient.placements):
-        return gradient.redistribute(placements=parameter.placements)  # type: ignore[attr-defined]
+    """A gradient may still be a sum over the ranks, or the whole on each rank: it gets the placements of its parameter."""
+    if isinstance(parameter, DTensor) and isinstance(gradient, DTensor) and gradient.placements != parameter.placements:
+        return gradient.redistribute(placements=parameter.placements)
     return gradient
 
 

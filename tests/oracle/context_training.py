@@ -1,0 +1,148 @@
+"""Trainings of a small Llama of Transformers whose ranks share each sequence, which test_attach_contexts.py runs on forked
+ranks. Its attention gathers the keys and values of the context-parallel ranks. Hooks of mesh_training.py, which know
+nothing of the tracer, keep what each module took and returned on this rank, and its gradient."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from attached_training import give_own_inputs
+from differentiable_gather import all_gather
+from mesh_training import (
+    ROWS, STEPS, TOKENS, Witness, batch_of, layer_styles, make_model, model_styles, modules_with_styles,
+)  # fmt: skip
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import parallelize_module
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+
+def tokens_of(order: str, rank: int, ranks: int) -> list[int]:
+    """The positions of the tokens of a context-parallel rank, in the order of its tensors."""
+    every = list(range(TOKENS))
+    if order == "contiguous":
+        size = TOKENS // ranks
+        return every[rank * size : (rank + 1) * size]
+    size = TOKENS // (2 * ranks)
+    last = 2 * ranks - 1 - rank
+    return every[rank * size : (rank + 1) * size] + every[last * size : (last + 1) * size]
+
+
+def use_shared_attention(model: nn.Module, group: Any, order: str) -> None:
+    ranks = dist.get_world_size(group)
+    shared = [position for rank in range(ranks) for position in tokens_of(order, rank, ranks)]
+    own = torch.tensor(tokens_of(order, dist.get_rank(group), ranks))
+
+    def whole(part: Tensor) -> Tensor:
+        gathered = torch.cat(all_gather(part, group), dim=2)
+        return gathered[:, :, torch.tensor(shared).argsort()]
+
+    def attend(
+        module: nn.Module, query: Tensor, key: Tensor, value: Tensor, _mask: Any, scaling: float, **_: Any
+    ) -> tuple[Tensor, None]:  # fmt: skip
+        copies = query.shape[1] // key.shape[1]
+        key, value = (whole(one).repeat_interleave(copies, 1) for one in (key, value))
+        is_seen = torch.arange(TOKENS) <= own[:, None]
+        found = nn.functional.scaled_dot_product_attention(query, key, value, is_seen, scale=scaling)
+        return found.transpose(1, 2).contiguous(), None
+
+    ALL_ATTENTION_FUNCTIONS.register("shared", attend)
+    model.config._attn_implementation = "shared"
+
+
+def loss_of(model: nn.Module, step: int, rows: slice, own: list[int]) -> Tensor:
+    """The part of the mean over all tokens of the batch: the sum over the context-parallel ranks is the loss."""
+    ids = batch_of(step)[rows]
+    labels = torch.cat([ids[:, 1:], torch.full((len(ids), 1), -100)], 1)
+    positions = torch.tensor(own)[None]
+    logits = model(input_ids=ids[:, own], position_ids=positions).logits
+    logits = logits.full_tensor() if isinstance(logits, DTensor) else logits
+    total = nn.functional.cross_entropy(logits.flatten(0, 1), labels[:, own].flatten(), reduction="sum")
+    return total / (len(ids) * (TOKENS - 1))
+
+
+def train(
+    shape: tuple[int, int, int], order: str, attach: dict[str, Any] | None, programs: dict[str, str],
+    sharing: str = "none",
+) -> dict[str, Any]:  # fmt: skip
+    """`shape`: the numbers of data, context and tensor-parallel ranks. `sharing`: how the latter share tensors, "tensor" or
+    "sequence"; one process gives modules the tensors that they would have then."""
+    model: Any = make_model()
+    is_sequence_parallel = sharing == "sequence"
+    ranks, group, replica, own = shape[1], None, 0, list(range(TOKENS))
+    if dist.is_initialized():
+        mesh = init_device_mesh("cpu", shape, mesh_dim_names=("dp", "cp", "tp"))
+        group, replica = mesh["cp"].get_group(), mesh.get_local_rank("dp")
+        own = tokens_of(order, mesh.get_local_rank("cp"), ranks)
+        if shape[2] > 1:
+            for layer in model.model.layers:
+                parallelize_module(layer, mesh["tp"], layer_styles(is_sequence_parallel))
+            parallelize_module(model, mesh["tp"], model_styles(is_sequence_parallel))
+        use_shared_attention(model, group, order)
+    elif sharing != "none":
+        give_own_inputs(modules_with_styles(model, is_sequence_parallel))
+    witness = Witness(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, foreach=False)
+    run: Any = None
+    if attach is not None:
+        import tensor_tracer as tt
+
+        contexts = {"context_parallel_group": group, "context_parallel_order": order} if group is not None else {}
+        run = tt.attach(model, **attach, **contexts)
+        run.watch_optimizer(optimizer)
+    losses, rows, refused = [], ROWS // shape[0], {}
+    for step in range(1, STEPS + 1):
+        witness.step = step
+        with run.step() if run is not None else contextlib.nullcontext():
+            loss = loss_of(model, step, slice(replica * rows, (replica + 1) * rows), own)
+            loss.backward()
+            for weight in model.parameters():
+                gradient = weight.grad.to_local() if isinstance(weight.grad, DTensor) else weight.grad
+                if group is not None:
+                    dist.all_reduce(gradient, group=group)
+                    dist.all_reduce(gradient, group=mesh["dp"].get_group())
+                    gradient /= shape[0]
+            optimizer.step()
+            optimizer.zero_grad()
+        losses.append(float(loss.detach()))
+        if step == 1 and run is not None:
+            refused = apply(run, programs)
+    found = {"losses": losses, "values": witness.values, "gradients": witness.gradients, "refused": refused}
+    found |= {"partial": witness.partial, "own": own, "points": run.points() if run is not None else []}
+    if run is not None:
+        run.detach()
+    return found
+
+
+def refused(order: str | None, axis: str, attach: dict[str, Any]) -> str:
+    """The message of attach() on two by two ranks. `axis`: of the mesh whose group is given as the context-parallel one;
+    the other one is given as the tensor-parallel one."""
+    import tensor_tracer as tt
+
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("cp", "tp"))
+    other = {"cp": "tp", "tp": "cp"}[axis]
+    try:
+        tt.attach(
+            make_model(), **attach, context_parallel_group=mesh[axis], context_parallel_order=order,
+            tensor_parallel_group=mesh[other],
+        )  # fmt: skip
+    except tt.TensorTracerError as error:
+        return str(error)
+    return ""
+
+
+def apply(run: Any, programs: dict[str, str]) -> dict[str, str]:
+    """The messages of those that are refused."""
+    import tensor_tracer as tt
+
+    refused = {}
+    for name, text in programs.items():
+        try:
+            run.intervene(text, name=name)
+        except tt.TensorTracerError as error:
+            refused[name] = str(error)
+    return refused
