@@ -109,16 +109,24 @@ std::string learn(const RunPointer& run, const std::string& description, const s
   });
 }
 
+trace::ForwardScope scope_of(const std::vector<std::int64_t>& scope, bool is_eval) {
+  return {.step = scope.at(0),
+          .micro_batch = scope.at(1),
+          .first_row = scope.at(2),
+          .phase = is_eval ? trace::Phase::kEval : trace::Phase::kTrain,
+          .batch = scope.at(3),
+          .recomputes = !is_eval,
+          .stage = static_cast<int>(scope.at(4))};
+}
+
+bool wants_forward(const RunPointer& run, const std::vector<std::int64_t>& scope, bool is_eval) {
+  return (**run).wants(scope_of(scope, is_eval));
+}
+
 ForwardPointer begin(const RunPointer& run, const std::vector<std::int64_t>& scope, bool is_eval,
                      const at::Tensor& tokens, bool has_text) {
-  const trace::ForwardScope about{.step = scope.at(0),
-                                  .micro_batch = scope.at(1),
-                                  .first_row = scope.at(2),
-                                  .phase = is_eval ? trace::Phase::kEval : trace::Phase::kTrain,
-                                  .batch = scope.at(3),
-                                  .recomputes = !is_eval,
-                                  .stage = static_cast<int>(scope.at(4))};
-  return c10::make_intrusive<BoundForward>((**run).begin(about, tokens, has_text));
+  return c10::make_intrusive<BoundForward>(
+      (**run).begin(scope_of(scope, is_eval), tokens, has_text));
 }
 
 std::string apply_program(const RunPointer& run, const std::string& program,
@@ -222,6 +230,7 @@ TORCH_LIBRARY(tensor_tracer, library) {
       .def("learn", learn)
       .def("before_step",
            [](const RunPointer& run, std::int64_t step) { return (**run).before_step(step); })
+      .def("wants_forward", wants_forward)
       .def("begin", begin)
       .def("end_step", [](const RunPointer& run, std::int64_t step) { (**run).end_step(step); })
       .def("take_prompt_news", [](const RunPointer& run) { return (**run).take_prompt_news(); })

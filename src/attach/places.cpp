@@ -11,15 +11,17 @@ namespace {
 
 using nlohmann::json;
 
+mesh::Segment segment_of(const json& segment) {
+  mesh::Segment found{
+      .size = segment.at(0), .chunks = segment.at(1), .copies_gradient = true, .blocks = {}};
+  if (segment.size() > 2) found.blocks = segment.at(2).get<std::vector<int>>();
+  return found;
+}
+
 mesh::Placement placement_of(const json& row) {
   if (!row.contains("segments")) return mesh::Placement::replicate();
   std::vector<mesh::Segment> segments;
-  for (const json& segment : row.at("segments"))
-    segments.push_back({.size = segment.at(0),
-                        .chunks = segment.at(1),
-                        .copies_gradient = true,
-                        .blocks = segment.size() > 2 ? segment.at(2).get<std::vector<int>>()
-                                                     : std::vector<int>()});
+  for (const json& segment : row.at("segments")) segments.push_back(segment_of(segment));
   return mesh::Placement::shard(row.at("dim"), std::move(segments));
 }
 
@@ -38,6 +40,8 @@ points::Place place_of(const json& row) {
   place.parameters = row.value("parameters", std::vector<std::string>());
   place.columns = row.value("columns", std::vector<std::string>());
   place.placement = placement_of(row);
+  if (row.contains("contexts"))
+    place.contexts = mesh::Placement::shard(1, {segment_of(row.at("contexts"))});
   place.is_rank_local = row.value("rank_local", false);
   place.writable = row.value("writable", true);
   place.in_programs = row.value("in_programs", true);

@@ -48,6 +48,11 @@ class Run {
 
   /// As control::RunControl::before_step(). REQUIRES: has_learned(). Collective over all ranks.
   bool before_step(std::int64_t step);
+  /// False: the forward would be idle. The same on all ranks that share tensors. REQUIRES:
+  /// has_learned().
+  bool wants(const trace::ForwardScope& scope) const {
+    return tracer_->takes(scope) || hooks_->is_due(scope);
+  }
   /// REQUIRES: has_learned(). Arguments as of Forward.
   std::unique_ptr<Forward> begin(const trace::ForwardScope& scope, const at::Tensor& tokens,
                                  bool has_text);

@@ -54,6 +54,15 @@ class Engine final : public trace::InterventionHooks {
 
   void use_modules(trace::ModuleCalls modules) override { modules_ = std::move(modules); }
 
+  bool is_due(const trace::ForwardScope& scope) const override {
+    return preview_acts_ ||
+           std::ranges::any_of(
+               prompted_.empty() ? in_force_ : prompted_,
+               [&](const auto& program) {
+                 return program->acts_at(scope.stage) && program->is_due(scope, context_.model);
+               });
+  }
+
   std::unique_ptr<trace::InterventionPass> begin(const trace::ForwardScope& scope,
                                                  const trace::ProgramTokens& tokens) override {
     std::unique_ptr<EnginePass> pass;

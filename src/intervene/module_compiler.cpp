@@ -50,6 +50,10 @@ base::Status compile_module(LayerDraft& draft, std::size_t index) {
   const points::Place* scores = find_row(draft, "logits");
   if (norm == nullptr || scores == nullptr)
     return draft.error(value.root, "this model has no " + value.module, "take the call away");
+  if (value.module == "output_layer" && scores->contexts.is_sharded())
+    return draft.error(
+        value.root, "with context parallelism, tensor-parallel ranks must not share the vocabulary",
+        "gather the logits in the model, or take the call away");
   auto argument = compile_input(draft, value.leaves.front(), index);
   if (!argument) return argument.error();
   if (auto status = check_argument(draft, value, argument.value(), norm->features); !status)
@@ -67,7 +71,7 @@ base::Status compile_module(LayerDraft& draft, std::size_t index) {
     compiled.cost = static_cast<double>(c10::multiply_integers(compiled.shape)) *
                     static_cast<double>(scores->features);
     compiled.shape.back() = scores->features;
-    if (scores->placement.is_sharded()) {
+    if (scores->placement.is_sharded() && scores->placement.dim == 2) {
       compiled.meets_shards = true;
       compiled.is_local = draft.context.tensor_ranks > 1;
       compiled.placement = scores->placement;

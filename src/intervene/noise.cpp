@@ -103,10 +103,11 @@ at::Tensor draw_noise(const NoiseKind& kind, const PlaceRef& ref, const trace::F
   std::vector<std::int64_t> shape = ref.shape;
   shape.back() = 0;
   for (const Interval& at : columns) shape.back() += at.end - at.begin;
+  const auto count = static_cast<std::int64_t>(lines.size());
   if (ref.is_weight)
-    shape.front() = static_cast<std::int64_t>(lines.size());
+    shape.front() = count;
   else
-    shape[1] = static_cast<std::int64_t>(lines.size()) / shape[0];
+    shape[1] = shape[0] == 0 ? 0 : count / shape[0];
   at::Tensor noise = at::empty(shape, at::device(at::kCPU).dtype(at::kFloat));
   const std::uint64_t key = key_of(kind, ref, scope, run_seed);
   float* out = noise.mutable_data_ptr<float>();

@@ -26,6 +26,13 @@ void set_lines_of_heads(LogicalShape& shape, std::int64_t local_heads, std::int6
     for (mesh::Segment& segment : shape.placement.segments) segment.size *= queries;
 }
 
+// Of the logical tensor.
+std::int64_t whole_tokens(const LogicalShape& shape, at::IntArrayRef local_sizes) {
+  if (local_sizes.size() == 4) return local_sizes[2];
+  if (shape.contexts.is_sharded()) return shape.contexts.full_size();
+  return shards_dim_1(shape.placement) ? shape.placement.full_size() : local_sizes[1];
+}
+
 }  // namespace
 
 Window row_window(const PlanEntry& entry, std::int64_t batch) {
@@ -50,9 +57,8 @@ std::optional<LogicalShape> logical_shape(const PlanEntry& entry, const points::
       has_heads ? own_tokens(entry, local_sizes.back()) : local_sizes.back();
   shape.features = shards_features ? point.features : columns;
   shape.ranks = ranks;
-  const std::int64_t tokens = shards_dim_1(shape.placement) && !has_heads
-                                  ? shape.placement.full_size()
-                                  : local_sizes[has_heads ? 2 : 1];
+  shape.contexts = point.contexts;
+  const std::int64_t tokens = whole_tokens(shape, local_sizes);
   const Window window = token_window(entry, tokens);
   if (rows.size() <= 0 || window.size() <= 0) return std::nullopt;
   if (has_heads) {

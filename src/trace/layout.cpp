@@ -44,6 +44,26 @@ std::vector<std::int64_t> line_boundaries(const LogicalShape& shape, std::int64_
   return boundaries;
 }
 
+AxisLayout shard_lines(const LogicalShape& shape, const std::vector<mesh::Interval>& held,
+                       int ranks, std::int64_t line_block) {
+  return shard_axis(held, ranks,
+                    line_block == 1 ? rank_borders(held, shape.first_line, shape.last_line)
+                                    : line_boundaries(shape, line_block));
+}
+
+// From the chunks of the ranks along each of two sharded axes to those of all ranks.
+void spread_chunks(CellLayout& layout) {
+  std::vector<std::vector<Chunk>> lines, columns;
+  for (const auto& of_context : layout.lines.chunks) {
+    for (const auto& of_rank : layout.columns.chunks) {
+      lines.push_back(of_context);
+      columns.push_back(of_rank);
+    }
+  }
+  layout.lines.chunks = std::move(lines);
+  layout.columns.chunks = std::move(columns);
+}
+
 }  // namespace
 
 std::vector<std::int64_t> LogicalShape::result_shape(std::int64_t last) const {
@@ -80,13 +100,18 @@ AxisLayout shard_axis(const std::vector<mesh::Interval>& held, int ranks,
   return axis;
 }
 
+int chunks_of(const mesh::Placement& placement) {
+  return placement.is_sharded() ? placement.segments.front().chunks : 1;
+}
+
 CellLayout make_cell_layout(const LogicalShape& shape, std::int64_t line_block,
                             std::vector<std::int64_t> column_boundaries) {
   const bool shards_lines = shape.placement.is_sharded() && shape.placement.dim == 1;
   TT_CHECK(shards_lines || !shape.placement.is_sharded() || shape.placement.dim == 2,
            "a capture is sharded by lines or by columns");
+  const int ranks = shape.placement_ranks();
   const auto held =
-      owned_intervals(shape.placement, shape.ranks, shards_lines ? shape.lines : shape.features);
+      owned_intervals(shape.placement, ranks, shards_lines ? shape.lines : shape.features);
   if (column_boundaries.empty()) {
     column_boundaries = shards_lines ? std::vector<std::int64_t>{0, shape.features}
                                      : rank_borders(held, 0, shape.features);
@@ -94,17 +119,22 @@ CellLayout make_cell_layout(const LogicalShape& shape, std::int64_t line_block,
   CellLayout layout;
   layout.rows = shape.rows;
   if (shards_lines) {
-    layout.lines =
-        shard_axis(held, shape.ranks,
-                   line_block == 1 ? rank_borders(held, shape.first_line, shape.last_line)
-                                   : line_boundaries(shape, line_block));
-    layout.columns = whole_axis(shape.ranks, column_boundaries);
-  } else {
-    layout.lines =
-        whole_axis(shape.ranks, line_block == 1 ? std::vector{shape.first_line, shape.last_line}
-                                                : line_boundaries(shape, line_block));
-    layout.columns = shard_axis(held, shape.ranks, column_boundaries);
+    layout.lines = shard_lines(shape, held, ranks, line_block);
+    layout.columns = whole_axis(ranks, column_boundaries);
+    return layout;
   }
+  layout.columns = shard_axis(held, ranks, column_boundaries);
+  layout.column_ranks = static_cast<std::size_t>(ranks);
+  if (!shape.contexts.is_sharded()) {
+    layout.lines =
+        whole_axis(ranks, line_block == 1 ? std::vector{shape.first_line, shape.last_line}
+                                          : line_boundaries(shape, line_block));
+    return layout;
+  }
+  const int contexts = shape.ranks / ranks;
+  layout.lines = shard_lines(shape, owned_intervals(shape.contexts, contexts, shape.lines),
+                             contexts, line_block);
+  spread_chunks(layout);
   return layout;
 }
 

@@ -22,7 +22,8 @@ std::vector<std::int64_t> local_sizes(const PlanEntry& entry, const points::Plac
       has_heads ? std::vector{size.rows, std::int64_t{1}, size.tokens, size.tokens}
                 : std::vector{size.rows, size.tokens, point.features};
   if (placement.is_sharded())
-    sizes[static_cast<std::size_t>(placement.dim)] = local_size(placement, 0, ranks);
+    sizes[static_cast<std::size_t>(placement.dim)] =
+        local_size(placement, 0, ranks / chunks_of(point.contexts));
   return sizes;
 }
 

@@ -313,7 +313,7 @@ CompressorContext compressor_context(const PlanEntry& entry, const PlanContext& 
   return {point,
           entry.gradient ? *point.gradient : point.placement,
           entry.gradient,
-          context.tensor_ranks,
+          context.tensor_ranks / chunks_of(point.contexts),
           context.vectors,
           has_keys ? sizes.front().tokens : point.features,
           capture(sizes.front()),

@@ -37,10 +37,13 @@ bool Tracer::is_due(const points::PlaceKey& place, const ForwardScope& scope) co
   });
 }
 
+bool Tracer::takes(const ForwardScope& scope) const {
+  return core_->plan->takes(scope, core_->wanted_in(scope));
+}
+
 Pass Tracer::begin(const ForwardScope& scope) {
   deliver();
-  if (!core_->plan->takes(scope, core_->wanted_in(scope))) return {};
-  return Pass(core_, scope);
+  return takes(scope) ? Pass(core_, scope) : Pass();
 }
 
 void Tracer::set_demand(std::uint64_t entries) { core_->demand = entries; }

@@ -118,21 +118,77 @@ def train(
     return found
 
 
-def refused(order: str | None, axis: str, attach: dict[str, Any]) -> str:
-    """The message of attach() on two by two ranks. `axis`: of the mesh whose group is given as the context-parallel one;
-    the other one is given as the tensor-parallel one."""
+def refused(order: str | None, kind: str, attach: dict[str, Any]) -> str:
+    """The message of attach() on two by two ranks. `kind`: of the groups that are given."""
     import tensor_tracer as tt
 
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("cp", "tp"))
-    other = {"cp": "tp", "tp": "cp"}[axis]
+    own = mesh if dist.get_rank() == 1 else mesh["cp"]
+    context, tensor = {
+        "right": (mesh["cp"], mesh["tp"]), "swapped": (mesh["tp"], mesh["cp"]), "the same": (mesh["cp"], mesh["cp"]),
+        "none": (None, mesh["tp"]), "a mesh on one rank": (own, mesh["tp"]), "a list": ([0, 1], mesh["tp"]),
+    }[kind]  # fmt: skip
     try:
         tt.attach(
-            make_model(), **attach, context_parallel_group=mesh[axis], context_parallel_order=order,
-            tensor_parallel_group=mesh[other],
-        )  # fmt: skip
+            make_model(), **attach, context_parallel_group=context, context_parallel_order=order, tensor_parallel_group=tensor
+        )
     except tt.TensorTracerError as error:
         return str(error)
     return ""
+
+
+def of_lengths(lengths: list[list[int]], attach: dict[str, Any], evaluates: bool = False) -> list[Any]:
+    """A model without attention, whose ranks share sequences in the order zigzag. `lengths`: the tokens of each rank, by
+    step. `evaluates`: after each step rank 0 alone runs whole sequences."""
+    import tensor_tracer as tt
+    from attached_training import VOCABULARY, make_model
+
+    rank = dist.get_rank()
+    model = make_model("plain", "none")
+    run = tt.attach(model, **attach, context_parallel_group=dist.group.WORLD, context_parallel_order="zigzag")
+    for step, of_step in enumerate(lengths, 1):
+        ids = torch.randint(0, VOCABULARY, (2, of_step[rank]), generator=torch.Generator().manual_seed(10 * step + rank))
+        with run.step():
+            model(ids).square().mean().backward()
+        if evaluates and rank == 0:
+            with torch.no_grad():
+                model(torch.cat([ids, ids], 1))
+    points = run.points()
+    run.detach()
+    return points
+
+
+def sharded_updates(axis: str, attach: dict[str, Any]) -> list[float]:
+    """Updates of weights that FSDP2 shards on one axis of two by two ranks. Returns the norms of the weights."""
+    import tensor_tracer as tt
+    from attached_training import make_model
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "cp"))
+    model = make_model("plain", "none")
+    fully_shard(model, mesh=mesh[axis])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    run = tt.attach(model, **attach, context_parallel_group=mesh["cp"], context_parallel_order="zigzag")
+    run.watch_optimizer(optimizer)
+    for step in (1, 2):
+        with run.step():
+            model(batch_of(step)[:, :4] % 8).square().mean().backward()
+            optimizer.step()
+    norms = [float(weight.full_tensor().norm()) for weight in model.parameters()]  # type: ignore[attr-defined]
+    run.detach()
+    return norms
+
+
+def the_same(attach: dict[str, Any]) -> None:
+    """Each rank gives its model whole sequences."""
+    import tensor_tracer as tt
+    from attached_training import make_model
+
+    model = make_model("plain", "none")
+    run = tt.attach(model, **attach, context_parallel_group=dist.group.WORLD, context_parallel_order="zigzag")
+    with run.step():
+        model(batch_of(1) % 8).square().mean().backward()
+    run.detach()
 
 
 def apply(run: Any, programs: dict[str, str]) -> dict[str, str]:

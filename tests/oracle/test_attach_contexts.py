@@ -10,13 +10,16 @@ import context_training as training
 import numpy as np
 import pytest
 import torch
-from forked_ranks import run_ranks
+from forked_ranks import Ranks, run_ranks
 from mesh_training import LAYERS, ROWS, STEPS, batch_of
 from tensor_tracer.attaching.contexts import Contexts
+from tensor_tracer.attaching.layouts import Layout
+from tensor_tracer.attaching.learning import Seen
+from tensor_tracer.attaching.table import Batch, describe, make_sites
 from tensor_tracer.record import Record
-from test_attach_mesh import PLACES, WHOLE, in_layer
+from test_attach_mesh import COLUMNS, PLACES, WHOLE, in_layer
 from test_attach_safety import EVERY, EVERYTHING, environment, options, records
-from torch import Tensor
+from torch import Tensor, nn
 
 pytestmark = pytest.mark.nightly(suite="attach")
 
@@ -26,7 +29,8 @@ WITH_UPDATES = {"entries": [*EVERYTHING["entries"], {"point": "Updates", **EVERY
 PROGRAMS = {
     "noise": "layers[1].output = layers[1].output + 0.1 * noise(layers[1].output)",
     "position": "layers[1].output[:, 3] = layers[1].output[:, 3] * 2",
-    "scaled": "layers[2].self_attn.o_proj.output = layers[2].self_attn.o_proj.output * layers[1].output.norm(dim=-1, keepdim=True)",
+    "scaled": "layers[2].self_attn.o_proj.output = layers[2].self_attn.o_proj.output * (1 + layers[1].output.mean(dim=-1, keepdim=True))",
+    "lens": "layers[2].output = layers[2].output * (1 + 0.1 * output_layer(final_norm(layers[1].output[:, 2:4])).mean())",
     "mean": "layers[2].output = layers[2].output - layers[1].output.mean(1, keepdim=True)",
 }
 
@@ -42,6 +46,7 @@ def test_records_are_those_of_whole_sequences(shape: tuple[int, int, int], order
     compare(ranks, single, found, shape, lambda name: WHOLE)
     problems = {one["path"]: one["problem"] for one in ranks[0]["points"] if one["problem"]}
     assert "the queries of its tokens alone" in problems["layers[1].self_attn.scores"]
+    assert "programs do not act on weights" in problems["layers[1].mlp.down_proj.weight"]
     assert {one.point for one in found} >= {"HiddenStates", "Embedding", "Logits", "FinalNorm", "LogitLens", "InputTokens"}
 
 
@@ -50,21 +55,25 @@ def test_records_on_a_mesh_with_tensor_parallelism(sharing: str, tmp_path: Path)
     """The tensor-parallel ranks have the same tokens, or a part of those of their context."""
     ranks, single, found = both((1, 2, 2), "zigzag", tmp_path, sharing)
     compare(ranks, single, found, (1, 2, 2), lambda name: PLACES[sharing][in_layer(name)])
-    problems = {one["path"]: one["problem"] for one in ranks[0]["points"]}
-    assert "tensor-parallel ranks share its features" in problems["layers[1].self_attn.q_proj.output"]
 
 
 @pytest.mark.parametrize(
-    ("shape", "sharing"), [((1, 2, 1), "none"), ((1, 1, 2), "sequence"), ((1, 2, 2), "tensor"), ((1, 2, 2), "sequence")]
-)
-def test_programs_act_on_whole_sequences(shape: tuple[int, int, int], sharing: str, tmp_path: Path) -> None:
+    ("shape", "sharing", "refused"),
+    [((1, 2, 1), "none", {}), ((1, 1, 2), "sequence", {}), ((1, 2, 2), "tensor", {}),
+     ((1, 2, 2), "sequence", {"lens": "tensor-parallel ranks must not share the vocabulary"})],
+)  # fmt: skip
+def test_programs_act_on_whole_sequences(
+    shape: tuple[int, int, int], sharing: str, refused: dict[str, str], tmp_path: Path
+) -> None:
     found = {}
-    for name, of in (("one", (1, 1, 1)), ("ranks", shape)):
+    accepted = {name: text for name, text in PROGRAMS.items() if name not in refused}
+    for name, of, programs in (("one", (1, 1, 1), accepted), ("ranks", shape, PROGRAMS)):
         folder = tmp_path / name
-        arguments: Any = (of, "zigzag", options(folder, plan=WITH_UPDATES), PROGRAMS, sharing)
-        for one in run_ranks(training.train, of[1] * of[2], folder, *arguments, env=environment(folder)):
-            assert one["refused"] == {}
+        arguments: Any = (of, "zigzag", options(folder, plan=WITH_UPDATES), programs, sharing)
+        ranks = run_ranks(training.train, of[1] * of[2], folder, *arguments, env=environment(folder))
         found[name] = {key_of(record): record.values for record in records(folder)}
+    assert ranks[0]["refused"].keys() == refused.keys()
+    assert all(text in ranks[0]["refused"][name] for name, text in refused.items())
     assert {key[0] for key in found["ranks"]} >= {"HiddenStates", "AttentionOutput", "FinalNorm", "Updates"}
     for key, values in found["ranks"].items():
         if key in found["one"] and key[0] != "mlp.act_fn.output":  # without contexts, it is rank-local
@@ -81,16 +90,75 @@ def test_the_tracer_changes_no_loss(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "group", "told"),
+    ("order", "kind", "told"),
     [
-        (None, "cp", "context_parallel_order: it is not known which tokens of a sequence a rank has; give 'zigzag'"),
-        ("zig-zag", "cp", "context_parallel_order: 'zig-zag' is neither 'contiguous' nor 'zigzag'"),
-        ("zigzag", "tp", "are not in ascending order"),
+        (None, "right", "context_parallel_order: it is not known which tokens of a sequence a rank has; give 'zigzag'"),
+        ("zig-zag", "right", "context_parallel_order: 'zig-zag' is neither 'contiguous' nor 'zigzag'"),
+        ("zigzag", "swapped", "which do not ascend; give each tensor-parallel group other ranks"),
+        ("zigzag", "the same", "which do not ascend; give each tensor-parallel group other ranks"),
+        ("zigzag", "none", "context_parallel_order: there is no group whose ranks share sequences"),
+        ("zigzag", "a mesh on one rank", "context_parallel_group: a mesh of 2 axes is no group of ranks"),
+        ("zigzag", "a list", "context_parallel_group: a list is no group of ranks"),
     ],
 )
-def test_errors(order: str | None, group: str, told: str, tmp_path: Path) -> None:
-    for message in run_ranks(training.refused, 4, tmp_path, order, group, options(tmp_path), env=environment(tmp_path)):
+def test_errors(order: str | None, kind: str, told: str, tmp_path: Path) -> None:
+    """On every rank."""
+    for message in run_ranks(training.refused, 4, tmp_path, order, kind, options(tmp_path), env=environment(tmp_path)):
         assert told in message
+
+
+LENGTHS = [
+    pytest.param([[4, 4], [4, 4], [6, 6], [4, 4]], [2, 4], "step 3 has a forward that is neither traced", id="another length"),
+    pytest.param([[4, 4], [4, 4], [5, 4], [4, 4]], [2, 4], "they have (2, 5), (2, 4)", id="unequal lengths"),
+    pytest.param([[4, 4], [5, 5], [4, 4], [4, 4]], [3, 4], "they have (2, 5), (2, 5)", id="an odd length"),
+    pytest.param([[5, 4], [5, 4], [5, 4], [5, 4]], [], "", id="unequal from the first step on"),
+    pytest.param([[5, 5], [5, 5], [5, 5], [5, 5]], [], "", id="odd from the first step on"),
+]
+
+
+@pytest.mark.parametrize(("lengths", "steps", "told"), LENGTHS)
+def test_forwards_of_other_lengths_are_left_out(
+    lengths: list[list[int]], steps: list[int], told: str, tmp_path: Path
+) -> None:
+    """And the training goes on."""
+    attach = options(tmp_path)
+    ended = Ranks(training.of_lengths, 2, tmp_path, lengths, attach, env=environment(tmp_path)).wait()
+    assert [one.exit_code for one in ended] == [0, 0], [one.output for one in ended]
+    assert told in ended[0].output
+    assert sorted({record.step for record in records(tmp_path)}) == steps
+
+
+def test_one_rank_may_evaluate_what_nobody_watches(tmp_path: Path) -> None:
+    attach = options(tmp_path, plan={"entries": [{"point": "HiddenStates", "phases": ["train"], **EVERY}]})
+    env = environment(tmp_path) | {"GROUP_SECONDS": "20"}
+    ended = Ranks(training.of_lengths, 2, tmp_path, [[4, 4]] * 3, attach, True, env=env).wait()
+    assert all("off from step" not in one.output for one in ended), [one.output for one in ended]
+    assert sorted({record.step for record in records(tmp_path)}) == [2, 3]
+
+
+@pytest.mark.parametrize("axis", ["dp", "cp"])
+def test_updates_count_each_shard_once(axis: str, tmp_path: Path) -> None:
+    attach = options(tmp_path, plan={"entries": [{"point": "Updates", **EVERY}]})
+    norms = run_ranks(training.sharded_updates, 4, tmp_path, axis, attach, env=environment(tmp_path))[0]
+    (record,) = records(tmp_path)
+    assert np.allclose(record.values[0, :, 1], norms, rtol=1e-6)
+
+
+def test_a_place_whose_gradient_is_a_sum_is_not_in_programs() -> None:
+    """Its parts would have to be put together over the contexts and added up over the tensor-parallel ranks."""
+    batch = Batch(2, 8, contexts=Contexts(2, "zigzag"))
+    for problem in ("", "each rank has a part of the sum"):
+        layout = Layout(source="a class", gradient_problem=problem)
+        seen = Seen("norm", nn.LayerNorm(4), "output", None, (2, 4, 4), torch.float32, layout, 0, False)
+        (site,) = make_sites([seen], {}, batch, 2)
+        site.name = "norm"
+        row = describe(site, 0, set())
+        assert row["in_programs"] == row["writable"] == (not problem) and row["dim"] == 1
+
+
+def test_the_same_tokens_on_all_ranks_are_told(tmp_path: Path) -> None:
+    ended = Ranks(training.the_same, 2, tmp_path, options(tmp_path), env=environment(tmp_path)).wait()
+    assert "the context-parallel ranks have the same tokens" in ended[0].output
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
@@ -164,7 +232,7 @@ def joined(ranks: list[dict[str, Any]], shape: tuple[int, int, int], kind: str, 
             held, how = [torch.stack(held).sum(0)], WHOLE
         if how == WHOLE:
             assert all(torch.equal(one, held[0]) for one in held), key
-        parts.append(held[0] if how == WHOLE else torch.cat(held, 1))
+        parts.append(held[0] if how == WHOLE else torch.cat(held, -1 if how == COLUMNS else 1))
     whole = torch.empty_like(torch.cat(parts, 1))
     for context, part in enumerate(parts):
         whole[:, ranks[context * shape[2]]["own"]] = part

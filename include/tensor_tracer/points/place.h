@@ -60,6 +60,10 @@ struct Place {
   /// True: it is not known how the ranks of the tensor axis share the value. Records hold the value
   /// of tensor rank 0, viewers are told so, and programs cannot name the place.
   bool is_rank_local = false;
+  /// How context-parallel ranks share the tokens of a tensor whose features tensor-parallel ranks
+  /// share: `placement` is that of the tensor-parallel ranks of one context. Else Replicate; then
+  /// `placement` is that of all ranks.
+  mesh::Placement contexts = mesh::Placement::replicate();
   /// Placement of the gradient. Empty: no gradient flows back through the value.
   std::optional<mesh::Placement> gradient = std::nullopt;
   /// The entry of `hidden_states` (of Transformers) that this value is compared with (0: the

@@ -56,6 +56,8 @@ class InterventionHooks {
   /// that calls one fails.
   virtual void use_modules(ModuleCalls modules) = 0;
 
+  /// True if begin() may open a pass. The same on all ranks.
+  virtual bool is_due(const ForwardScope& scope) const = 0;
   /// Opens a pass; null if no program acts in this pass. The hooks outlive the pass. Collective
   /// along the tensor axis.
   virtual std::unique_ptr<InterventionPass> begin(const ForwardScope& scope,

@@ -44,6 +44,9 @@ struct AxisLayout {
 AxisLayout shard_axis(const std::vector<mesh::Interval>& held, int ranks,
                       const std::vector<std::int64_t>& boundaries);
 
+/// Number of chunks of a sharded dim; 1: Replicate.
+int chunks_of(const mesh::Placement& placement);
+
 /// The logical tensor of a capture: `rows` batch rows of `lines` lines (tokens, or heads × tokens)
 /// of `features` columns.
 struct LogicalShape {
@@ -55,9 +58,14 @@ struct LogicalShape {
   std::vector<std::int64_t> line_dims;
   /// Shards lines or columns. Dim 1 of `placement` is the lines, dim 2 the columns.
   mesh::Placement placement;
+  /// Shards lines beside `placement`, which then shards columns: over groups of neighbouring ranks.
+  /// Replicate: `placement` is that of all ranks.
+  mesh::Placement contexts = mesh::Placement::replicate();
   int ranks = 1;
 
   std::int64_t captured_lines() const { return last_line - first_line; }
+  /// Number of ranks that `placement` is about.
+  int placement_ranks() const { return ranks / chunks_of(contexts); }
   /// [rows, line dims, last].
   std::vector<std::int64_t> result_shape(std::int64_t last) const;
 };
@@ -66,8 +74,11 @@ struct LogicalShape {
 /// ranks. Immutable. It depends only on its arguments, so every rank computes the same layout.
 struct CellLayout {
   std::int64_t rows = 1;
+  /// The ranks in the shares of each axis count along this axis. A rank of all is
+  /// lines.rank * column_ranks + columns.rank.
   AxisLayout lines;
   AxisLayout columns;
+  std::size_t column_ranks = 1;
 };
 
 /// `line_block`: number of lines in a block, counted from logical line 0; 1: each line is a block.

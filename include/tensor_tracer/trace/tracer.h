@@ -55,6 +55,8 @@ class Tracer {
   bool wants(const points::PlaceKey& place, const ForwardScope& scope) const;
   /// True if wants() is true on the ranks of the leader's data replica. The same on every rank.
   bool is_due(const points::PlaceKey& place, const ForwardScope& scope) const;
+  /// True if begin() would capture something.
+  bool takes(const ForwardScope& scope) const;
   /// Opens a pass. If no entry takes this pass, it captures nothing and allocates nothing.
   Pass begin(const ForwardScope& scope);
 

@@ -21,7 +21,7 @@ from tensor_tracer.attaching import megatron, torchtitan, tp_plan
 from tensor_tracer.attaching.agreement import agree
 from tensor_tracer.attaching.contexts import check_order
 from tensor_tracer.attaching.extension import Extension, called, check_device, load_extension
-from tensor_tracer.attaching.groups import Groups, make_groups, world
+from tensor_tracer.attaching.groups import Groups, check_group, make_groups, world
 from tensor_tracer.attaching.layouts import Layouts, TensorAxis, check_overrides
 from tensor_tracer.attaching.names import Names
 from tensor_tracer.attaching.parts import Part, find_parts, number_parts, pipeline_group
@@ -63,10 +63,10 @@ def attach(
     Raises TensorTracerError. Call it after init_process_group and after the model was parallelised, on every rank.
     """
     check_sinks(sinks)
+    axes = {"tensor": tensor_parallel_group, "pipeline": pipeline_parallel_group, "context": context_parallel_group}
     texts = prompts, prompt_interval, tokenizer
-    context = context_parallel_group, context_parallel_order
-    prepared = _prepare(model, plan, names, placements, tensor_parallel_axis, first_step, texts, context)
-    groups = _groups_of(prepared, tensor_parallel_group, pipeline_parallel_group, *context)
+    prepared = _prepare(model, plan, names, placements, tensor_parallel_axis, first_step, texts, axes, context_parallel_order)
+    groups = _groups_of(prepared, axes, context_parallel_order)
     settings = groups.settings() | {"first_step": first_step}
     if groups.rank == 0:
         settings |= {"vectors": str(vectors or ""), "files": str(files or "")}
@@ -102,19 +102,21 @@ class _Prepared:
 
 def _prepare(
     model: Any, plan: Any, names: Any, placements: Any, axis: Sequence[str], first_step: int, prompts: tuple[Any, int, Any],
-    context: tuple[Any, str | None],
+    axes: Mapping[str, Any], order: str | None,
 ) -> _Prepared:  # fmt: skip
     """Raises on every rank if one of them has a problem or other arguments. Collective over all ranks."""
     every_rank = world()
     prepared, problem = None, None
     try:
-        check_order(*context)
+        check_order(axes["context"], order)
+        for axis_name, group in axes.items():
+            check_group(f"{axis_name}_parallel_group", group)
         prepared = _check(model, plan, names, placements, axis, PromptOptions.of(*prompts))
     except Exception as error:  # the other ranks must not wait for this one
         problem = error
     agree(problem, every_rank, {
         "first_step": str(first_step), "names": repr(names), "placements": repr(placements),
-        "tensor_parallel_axis": repr(tuple(axis)), "context_parallel_order": repr(context[1]),
+        "tensor_parallel_axis": repr(tuple(axis)), "context_parallel_order": repr(order),
     })  # fmt: skip
     assert prepared is not None
     return prepared
@@ -183,10 +185,11 @@ def _hub_settings(
     }  # fmt: skip
 
 
-def _groups_of(prepared: _Prepared, tensor: Any, pipeline: Any, context: Any, order: str | None) -> Groups:
+def _groups_of(prepared: _Prepared, axes: Mapping[str, Any], order: str | None) -> Groups:
     """Collective over all ranks."""
     whole = nn.ModuleList(part.root for part in prepared.parts)
-    return make_groups(whole, prepared.axis, tensor, pipeline_group(prepared.parts, pipeline), context, order)
+    pipeline = pipeline_group(prepared.parts, axes["pipeline"])
+    return make_groups(whole, prepared.axis, axes["tensor"], pipeline, axes["context"], order)
 
 
 def _begun(run: AttachedRun, sinks: Sequence[str | Settings], *, has_page: bool) -> AttachedRun:

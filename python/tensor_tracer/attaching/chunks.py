@@ -82,6 +82,7 @@ class Chunk:
         self._caller, self._is_called = part.stage, part.stage is None
         self._is_shared = False  # by tensor-parallel ranks, which exchange numbers in a pass
         self._is_apart = False  # the forward that runs is one of the tracer
+        self._told_of_packed = False
         self._autocast = (False, torch.float32)  # of the last forward with gradients
         self._hooks = SiteHooks([], {}, tell, None)
         self._layers = LayerList(self.root, {})
@@ -188,10 +189,18 @@ class Chunk:
                 return
         self._forget_failed()
         self._end(lambda one: one.backward_began or one is self._now)
-        if not self._passes.takes(is_eval):
+        if not self._passes.takes(is_eval) or self._is_packed(kwargs):
             return
         with self._passes.guarded("the begin of a forward"):
             self._begin_forward(args, kwargs, is_eval)
+
+    # Megatron-Core then divides each document among context-parallel ranks, and not each row.
+    def _is_packed(self, kwargs: dict[str, Any]) -> bool:
+        is_packed = self._layouts.contexts > 1 and kwargs.get("packed_seq_params") is not None
+        if is_packed and not self._told_of_packed:
+            self._told_of_packed = True
+            self._tell("forwards with packed_seq_params are neither traced nor changed with context parallelism")
+        return is_packed
 
     # A script may try again after an exception, for example with a smaller batch. Other tensor-parallel ranks may wait
     # for the numbers of that forward.

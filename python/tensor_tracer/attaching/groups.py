@@ -35,6 +35,7 @@ class Groups:
     data_size: int
     rank: int
     pipeline_ranks: tuple[int, ...]
+    first_rank: int = 0  # of this pipeline stage: the first tensor-parallel rank of its first context and replica
     contexts: Contexts = Contexts()
     control: Any = None  # with gloo, for the CPU; None: one rank
     tracer: Any = None  # with gloo, and with NCCL for a model on CUDA
@@ -100,6 +101,9 @@ def make_groups(
     tensor = sorted(_ranks_of(given) or _mesh_ranks(model, axis) or [rank])
     pipeline = _ranks_of(pipeline_group or megatron.pipeline_group()) or [rank]
     context = _ranks_of(context_group or megatron.context_group()) or [rank]
+    if order is not None and not (context_group or megatron.context_group()):
+        message, remedy = "there is no group whose ranks share sequences", "give context_parallel_group too"
+        raise TensorTracerError("invalid_argument", message, "context_parallel_order", remedy)
     every = share((tuple(tensor), tuple(pipeline), tuple(context)), world())
     tensors, pipelines, contexts = ([one[at] for one in every] for at in range(3))
     for name, parts in (("tensor", tensors), ("pipeline", pipelines), ("context", contexts)):
@@ -109,22 +113,41 @@ def make_groups(
     # A data replica is known by the ranks that share tensors in its first pipeline stage.
     replicas = sorted({sharing[one[0]] for one in pipelines})
     index = replicas.index(sharing[pipelines[rank][0]])
+    first = pipelines[replicas[0][0]][pipelines[rank].index(rank)]
     control = _new_group(None, "gloo")
     backend = "cpu:gloo,cuda:nccl" if any(one.is_cuda for one in model.parameters()) else "gloo"
     tracer, own = (_group_of(rank, sharing, backend) for _ in range(2))
     stages = _group_of(rank, pipelines, "gloo")
     return Groups(
-        tensors[rank], sharing[rank], index, len(replicas), rank, pipelines[rank],
+        tensors[rank], sharing[rank], index, len(replicas), rank, pipelines[rank], first,
         Contexts(len(context), order or kZigzag) if len(context) > 1 else Contexts(), control, tracer, own, stages,
     )  # fmt: skip
 
 
-def gather_tokens(tokens: Tensor, groups: Groups) -> Tensor:
-    """The tokens of the whole sequences, from those of this context-parallel rank, [batch, tokens]. Collective over the
-    ranks that share tensors."""
+def whole_tokens(tokens: Tensor | None, rows: int, length: int, groups: Groups) -> tuple[Tensor, str]:
+    """The tokens of the whole sequences, from those of this context-parallel rank, [rows, length]; zeros if a rank has
+    none; else empty and the shapes of the ranks, if one has others. Collective over the ranks that share tensors."""
+    has_text = tokens is not None
+    mine = torch.tensor([*(tokens.shape if tokens is not None else (rows, length)), has_text], dtype=torch.int64)
+    every = [torch.empty_like(mine) for _ in groups.shard_ranks]
+    dist.all_gather(every, mine, group=groups.tracer)
+    shapes = [(int(one[0]), int(one[1])) for one in every]
+    if any(shape != (shapes[0][0], length) for shape in shapes):
+        return torch.empty(0), ", ".join(map(str, shapes[:: len(groups.tensor_ranks)]))
+    if tokens is None or not all(bool(one[2]) for one in every):
+        return torch.zeros(rows, length * groups.contexts.ranks, dtype=torch.int64), ""
     parts = [torch.empty_like(tokens) for _ in groups.shard_ranks]
     dist.all_gather(parts, tokens.contiguous(), group=groups.tracer)
-    return groups.contexts.whole(torch.stack(parts[:: len(groups.tensor_ranks)]))
+    return groups.contexts.whole(torch.stack(parts[:: len(groups.tensor_ranks)])), ""
+
+
+def check_group(name: str, group: Any) -> None:
+    """An argument of attach(). Raises TensorTracerError."""
+    if group is None or isinstance(group, dist.ProcessGroup) or (isinstance(group, DeviceMesh) and group.ndim == 1):
+        return
+    found = f"a mesh of {group.ndim} axes" if isinstance(group, DeviceMesh) else f"a {type(group).__name__}"
+    remedy = 'give a process group, or a mesh of one axis such as mesh["cp"]'
+    raise TensorTracerError("invalid_argument", f"{found} is no group of ranks", name, remedy)
 
 
 def _check_pipelines(pipelines: Sequence[tuple[int, ...]]) -> None:
@@ -138,9 +161,9 @@ def _check_pipelines(pipelines: Sequence[tuple[int, ...]]) -> None:
 def _sharing_ranks(tensors: Sequence[tuple[int, ...]], contexts: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """Of each rank, Groups.shard_ranks. A process group has its ranks in ascending order."""
     found = [tuple(rank for one in context for rank in tensors[one]) for context in contexts]
-    if wrong := next((one for one in found if list(one) != sorted(one)), None):
-        message = f"the ranks {list(wrong)} of one replica, a tensor-parallel group after another, are not in ascending order"
-        remedy = "give the ranks of a tensor-parallel group numbers that follow one another"
+    if wrong := next((one for one in found if list(one) != sorted(set(one))), None):
+        message = f"the tensor-parallel groups of one context-parallel group have the ranks {list(wrong)}, which do not ascend"
+        remedy = "give each tensor-parallel group other ranks, with numbers that follow one another"
         raise TensorTracerError("invalid_argument", message, "context_parallel_group", remedy)
     _check_parts(found, "context")
     return found

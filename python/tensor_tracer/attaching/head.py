@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.nn.utils.stateless import _reparametrize_module
@@ -36,6 +37,8 @@ class Head:
     is_sharded: bool
     owners: Sequence[tuple[nn.Module, str, nn.Module]] = ()  # parent, attribute, and the module that it was
     positions: Tensor | None = None
+    group: Any = None  # for programs: of the ranks that share the logits
+    counts: bool = True  # the gradients that programs send to the weights; a trainer adds up those of the contexts
 
     def owned_by(self, root: nn.Module) -> Head:
         """The head as a part of the model, for has_changed()."""
@@ -73,6 +76,8 @@ class Head:
         """`x`: [..., hidden size] -> [..., vocabulary], or this rank's columns of it."""
         weight, bias = (self.output._parameters.get(name) for name in ("weight", "bias"))
         assert weight is not None
+        if self.is_sharded and torch.is_grad_enabled():
+            x = _Shared.apply(x, self.group)  # type: ignore[no-untyped-call]
         return nn.functional.linear(
             x, self._on_rank(weight, self.is_sharded), None if bias is None else self._on_rank(bias, self.is_sharded)
         )
@@ -91,6 +96,7 @@ class Head:
 
     def _on_rank(self, weight: Tensor, keeps_shard: bool) -> Tensor:
         """This rank's numbers of a weight; without `keeps_shard` all of them, which is collective over the axis."""
+        weight = weight if self.counts else weight.detach()
         if not isinstance(weight, DTensor):
             return weight
         number = self.axis.find(weight.device_mesh)
@@ -99,6 +105,21 @@ class Head:
         if number is not None and isinstance(weight.placements[number], Shard) and not keeps_shard:
             weight = weight.redistribute(placements=[Replicate()] * weight.device_mesh.ndim)
         return weight.to_local()
+
+
+class _Shared(torch.autograd.Function):
+    """A value of which each rank of the group uses the whole, for its part of a result: its gradient is the sum."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:
+        ctx.group = group
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        total = gradients[0].contiguous().clone()
+        dist.all_reduce(total, group=ctx.group)
+        return total, None
 
 
 def _find(places: Sequence[Site], name: str) -> Site | None:
@@ -117,7 +138,7 @@ def with_lenses(places: Sequence[Site], has_head: bool) -> list[Site]:
         if logits is None or site.stage != logits.stage or name not in _LENSES or not is_whole:
             continue
         lens_name, path = _LENSES[name]
-        of_logits = {key: logits.row[key] for key in ("dims", "features", "dim", "segments") if key in logits.row}
+        of_logits = {key: logits.row[key] for key in ("dims", "features", "dim", "segments", "contexts") if key in logits.row}
         seen = replace(site.seen, part="lens", is_made=True, aliases=[])
         row: dict[str, Any] = {"view": kSame} | of_logits
         found.append(Site(

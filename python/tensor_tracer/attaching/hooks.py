@@ -264,10 +264,10 @@ class SiteHooks:
 
 def _check_part(site: Site | None, tensor: Tensor) -> None:
     """Each rank must have the part of a sharded dim that was learned: other parts would be put together wrongly."""
-    if site is None or (dim := site.part_dim) is None:
+    if site is None or not (dims := site.part_dims):
         return
     found, learned = local_of(tensor).shape, site.seen.shape
-    if found[dim] != learned[dim]:
+    if any(found[dim] != learned[dim] for dim in dims):
         raise ValueError(f"a rank has a part of shape {list(found)}, and {list(learned)} was learned")
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from tensor_tracer.attaching.agreement import agree, share
 from tensor_tracer.attaching.chunks import Chunk
 from tensor_tracer.attaching.extension import called
-from tensor_tracer.attaching.groups import Groups, gather_tokens
+from tensor_tracer.attaching.groups import Groups, whole_tokens
 from tensor_tracer.attaching.head import offer, withdraw
 from tensor_tracer.attaching.hub_child import HubChild
 from tensor_tracer.attaching.layouts import Layouts
@@ -42,6 +42,10 @@ _kNoForward = (
 _kMissing = (
     "no values of {}, from step {} on: these modules did not run. If the model was edited or compiled, call detach() "
     "and attach() again"
+)
+_kUneven = (
+    "step {} has a forward that is neither traced nor changed: its context-parallel ranks must have equally many rows, and "
+    "{} tokens in each, as in the first step; they have {}"
 )
 _kNoUpdate = "no record of Updates in step {}: the optimizer that is watched made no step on some rank"
 _kGraph = "a CUDA graph records the model: its replays call no modules, so they are not traced"
@@ -440,14 +444,20 @@ class AttachedRun:
     def begin(self, chunk: Chunk, tokens: Tensor | None, shape: tuple[int, ...], is_eval: bool) -> Any:
         assert self._table is not None
         batch, has_text = self._table.batch, tokens is not None
-        if tokens is None:
-            rows = shape[1 if batch.is_sequence_first else 0] if len(shape) == 3 else batch.rows
-            tokens = torch.zeros(rows, batch.tokens, dtype=torch.int64)
-        elif self._has_contexts:
-            tokens = gather_tokens(tokens, self._groups)
+        rows = shape[1 if batch.is_sequence_first else 0] if len(shape) == 3 else batch.rows
+        rows = rows if tokens is None else tokens.shape[0]
         micro_batch = 0 if is_eval else chunk.micro_batch
-        first_row = (micro_batch * self._groups.data_size + self._groups.data_index) * tokens.shape[0]
+        first_row = (micro_batch * self._groups.data_size + self._groups.data_index) * rows
         scope = [max(self._step, 1), micro_batch, first_row, chunk.evaluated if is_eval else 0, chunk.stage]
+        if self._has_contexts:
+            if not self._native.wants_forward(scope, is_eval):
+                return None  # without a word to the other ranks
+            tokens, found = whole_tokens(tokens, rows, batch.context_tokens, self._groups)
+            if found:
+                self._warn_once(_kUneven.format(self._step, batch.context_tokens, found), _kUneven)
+                return None
+        elif tokens is None:
+            tokens = torch.zeros(rows, batch.tokens, dtype=torch.int64)
         forward = self._native.begin(scope, is_eval, tokens, has_text)
         return None if forward.is_idle() else forward
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from tensor_tracer.attaching import facts as about
 from tensor_tracer.attaching import megatron
@@ -17,7 +17,7 @@ from tensor_tracer.attaching.contexts import Contexts
 from tensor_tracer.attaching.groups import Groups
 from tensor_tracer.attaching.head import Head, with_lenses
 from tensor_tracer.attaching.layouts import Layouts
-from tensor_tracer.attaching.learning import Learner
+from tensor_tracer.attaching.learning import Learner, fingerprint
 from tensor_tracer.attaching.names import Names
 from tensor_tracer.attaching.table import (
     Batch, Learned, Site, describe, drop_uneven, find_layers, make_sites, name_sites, settle_layouts,
@@ -86,12 +86,16 @@ def make_table(
         seen = [Learned.of(site.seen) for site in own[stage]]
         warnings += settle_layouts(own[stage], groups.gather(seen), ranks) if len(groups.shard_ranks) > 1 else []
         settle_weights(own[stage])
+        warnings += _warn_of_tokens(learner.tokens, groups)
         warnings += [f"it is not known what the module passes on: {one}" for one in learner.failures]
     sites = _join(own, groups)
     places = with_joined(name_sites(sites, names, max(part.vocabulary for part in parts)), names.joined)
     head = Head.of(places, layouts.axis)
     if head is not None:
-        head = replace(head.owned_by(learned[head.logits.stage][0].root), positions=groups.positions(batch.context_tokens))
+        head = replace(
+            head.owned_by(learned[head.logits.stage][0].root), positions=groups.positions(batch.context_tokens),
+            group=groups.tensor, counts=groups.context_index == 0,
+        )  # fmt: skip
     places = with_lenses(places, any(share(head is not None, groups.pipeline)))
     shown = share(batch, groups.control)[0]  # another replica may have batches of another shape
     others = [updates.row([OfStage(part.layers, part.sizes) for part in parts])] if updates is not None else []
@@ -99,6 +103,16 @@ def make_table(
     description["facts"] |= _facts_of_replicas(parts, shown, groups.data_size) | {"untraced": untraced_rows(sites)}
     sites += [site for site in places if site.lens_of is not None or site.parts]
     return Table(sites, places, layers, batch, head, description, warnings)
+
+
+def _warn_of_tokens(tokens: Tensor | None, groups: Groups) -> list[str]:
+    """If the context-parallel ranks have the same tokens. Collective over the ranks that share tensors."""
+    if groups.contexts.ranks == 1:
+        return []
+    found = groups.gather(None if tokens is None else fingerprint(tokens)[0])
+    if found[0] is None or len(set(found)) > 1:
+        return []
+    return ["the context-parallel ranks have the same tokens: give the model of each rank its own part of every sequence"]
 
 
 def _learner_of(chunk: Chunk) -> Learner:

@@ -60,9 +60,10 @@ class Site:
         return f"{self.layout}" + "; context-parallel ranks share the tokens" * self.shares_tokens
 
     @property
-    def part_dim(self) -> int | None:
-        """The dim of the module's tensor of which a rank has a part that was learned; None: there is none."""
-        return self.layout.dim if not self.shares_tokens else 1 - int(self.row["view"])
+    def part_dims(self) -> list[int]:
+        """The dims of the module's tensor of which a rank has a part that was learned."""
+        dims = [] if self.layout.dim is None else [self.layout.dim]
+        return [*dims, 1 - int(self.row["view"])] if self.shares_tokens else dims
 
     @property
     def has_gradient(self) -> bool:
@@ -178,11 +179,11 @@ def _shape_weight(site: Site, ranks: int, contexts: Contexts) -> None:
     """Sets the row's placement, or the problem."""
     dim, shape = site.layout.dim, list(site.seen.shape)
     site.row = {"view": kSame, "dims": [], "weight": shape}
+    if contexts.ranks > 1:
+        site.problem = "programs do not act on weights with context parallelism"
     if dim is None:
         return
     site.row |= {"dim": dim, "segments": [[shape[dim], ranks]]}
-    if contexts.ranks > 1:
-        site.problem = "tensor-parallel ranks have parts of it, and context-parallel ranks copies of these parts"
     if shape[dim] % ranks:
         site.problem = f"the ranks have unequal parts of its dim {dim} of size {shape[dim]}"
 
@@ -198,6 +199,8 @@ def _shape(site: Site, batch: Batch, ranks: int) -> None:
     dims = ["batch", "sequence", "features"] if len(shape) < 4 else ["batch", "heads", "sequence", "keys"]
     site.row = {"view": view, "dims": dims, "features": shape[-1]}
     _place(site, view, ranks)
+    if len(shape) == 4 and batch.contexts.ranks > 1:
+        site.problem = "a context-parallel rank has the attention of its tokens or heads alone"
     if site.problem or len(shape) != 3:
         return
     parts = ranks if site.row.get("dim") == 1 else 1
@@ -210,13 +213,11 @@ def _shape(site: Site, batch: Batch, ranks: int) -> None:
 
 
 def _share_tokens(site: Site, batch: Batch, parts: int) -> None:
-    """The placement on all ranks that share tensors. `parts`: into which tensor-parallel ranks cut the tokens."""
-    if site.row.get("dim") == 2:
-        site.problem = "tensor-parallel ranks share its features, and context-parallel ranks its tokens"
-        return
+    """The placement on all ranks that share tensors. `parts`: into which tensor-parallel ranks cut the tokens. If they cut
+    the features, this placement stays, and that of the tokens stands beside it."""
     site.shares_tokens = True
     segment = [batch.tokens, batch.contexts.ranks * parts, batch.contexts.blocks(parts)]
-    site.row |= {"dim": 1, "segments": [segment]}
+    site.row |= {"contexts": segment} if site.row.get("dim") == 2 else {"dim": 1, "segments": [segment]}
     site.problem = batch.contexts.problem_of(batch.context_tokens)
 
 
@@ -316,7 +317,7 @@ def settle_layouts(sites: list[Site], of_ranks: Sequence[Sequence[Learned]], ran
         mine = [seen[index] for seen in of_ranks]
         others = [str(rank) for rank, one in enumerate(mine) if one.shape != mine[0].shape]
         if others:
-            site.problem = site.problem or f"its shape on the tensor-parallel ranks {', '.join(others)} is another"
+            site.problem = site.problem or f"its shape on the ranks {', '.join(others)} of those that share it is another"
         others = _unlike([one.bits for one in mine], ranks)
         if site.problem:
             if site.is_claim_wrong:
@@ -472,6 +473,8 @@ def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
     of this one: the tensor may be passed on unchanged in some layers only."""
     is_local = not site.layout.is_known
     can_write = site.seen.part in ("input", "output", "point") or site.seen.is_weight
+    is_apart = "contexts" in site.row or (site.shares_tokens and site.layout.gradient_problem)
+    can_write = can_write and not is_local and not is_apart
     name = site.standard.name if site.standard is not None else ""
     is_vocabulary = name == "Logits" or site.lens_of is not None
     row = site.row | {
@@ -482,8 +485,8 @@ def describe(site: Site, head_size: int, taken: Set[str]) -> dict[str, Any]:
         "text": _text_of(site) + ("; values of tensor rank 0 only" if is_local else ""),
         "dtype": str(site.seen.dtype).removeprefix("torch."),
         "rank_local": is_local,
-        "in_programs": not is_local and can_write,
-        "writable": not is_local and can_write and not site.seen.is_compiled,
+        "in_programs": can_write,
+        "writable": can_write and not site.seen.is_compiled,
         "gradient": site.has_gradient,
         "vocabulary": is_vocabulary,
     }

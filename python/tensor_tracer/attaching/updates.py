@@ -148,18 +148,14 @@ class UpdateWatch:
         if isinstance(parameter, DTensor):
             mesh = parameter.device_mesh
             own = mesh.get_coordinate()
-            if not self._is_first_copy and set(mesh.mesh.flatten().tolist()) <= set(self._groups.tensor_ranks):
-                return False  # each data replica and context-parallel rank has its own mesh
+            if self._groups.first_rank not in mesh.mesh.flatten().tolist():
+                return False  # another mesh has a copy
             return own is not None and all(
                 at == 0 for at, placement in zip(own, parameter.placements, strict=True) if isinstance(placement, Replicate)
             )
         is_first = self._groups.tensor_ranks[0] == self._groups.rank
-        return self._is_first_copy and (is_first or megatron.is_sharded(parameter))
-
-    @property
-    def _is_first_copy(self) -> bool:
-        """Of the tensor-parallel groups, which all have the whole model."""
-        return self._groups.data_index == 0 and self._groups.context_index == 0
+        is_first_copy = self._groups.data_index == 0 and self._groups.context_index == 0
+        return is_first_copy and (is_first or megatron.is_sharded(parameter))
 
     def _table(self, sums: Tensor) -> Tensor:
         count = self._counts

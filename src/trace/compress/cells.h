@@ -91,11 +91,14 @@ struct BlockRun {
   std::int64_t values = 0;  // of each line
 };
 
-/// Reads the parts of all ranks in logical order.
+/// Reads the parts of all ranks in the order in which each rank has written its part: line chunk
+/// after line chunk, and in it column chunk after column chunk.
 template <typename Number, typename Value>
 class PartReader {
  public:
-  PartReader(const std::vector<PartSize>& sizes, const std::vector<const std::byte*>& parts) {
+  PartReader(const CellLayout& layout, const std::vector<PartSize>& sizes,
+             const std::vector<const std::byte*>& parts)
+      : layout_(layout) {
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {
       const std::byte* part = parts[rank];
       values_.push_back(reinterpret_cast<const Value*>(part));
@@ -105,36 +108,60 @@ class PartReader {
     }
   }
 
-  const Value* take_values(std::size_t rank, std::int64_t count) {
-    const Value* begin = values_[rank];
-    values_[rank] += count;
-    return begin;
+  const Value* take_values(const Block& lines, const Block& columns, std::int64_t count) {
+    const Value*& values = values_[rank_of(shares_of(lines)[0], shares_of(columns)[0])];
+    return std::exchange(values, values + count);
   }
 
-  /// Joins the shares of lines [line, line + lines) × columns. REQUIRES: not both blocks are whole.
-  void take_raw(const Block& line_block, std::int64_t line, std::int64_t lines,
-                const Block& columns, std::vector<Number>& cell) {
+  /// Joins the shares of `lines` lines of one rank and all columns of the block. REQUIRES: the
+  /// block of lines is whole.
+  void take_columns(const Block& line_block, std::int64_t lines, const Block& columns,
+                    std::vector<Number>& cell) {
     cell.resize(static_cast<std::size_t>(lines * columns.count));
+    take(shares_of(line_block)[0].rank, lines, columns, cell.data(), false);
+  }
+
+  /// Joins the shares of lines [line, line + lines) of the block: a cell for each block of columns.
+  void take_lines(const Block& line_block, std::int64_t line, std::int64_t lines,
+                  std::vector<std::vector<Number>>& cells) {
+    const std::vector<Block>& columns = layout_.columns.blocks;
+    cells.resize(columns.size());
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      cells[i].resize(static_cast<std::size_t>(lines * columns[i].count));
     std::int64_t covered = 0;
-    if (line_block.whole()) {
-      for (const Share& share : columns.shares) {
-        put(share.rank, cell.data() + share.offset, columns.count, lines, share.count,
-            share.offset < covered);
-        covered = std::max(covered, share.offset + share.count);
-      }
-      return;
-    }
     for (const Share& share : line_block.shares) {
       const std::int64_t from = std::max(line, share.offset);
       const std::int64_t to = std::min(line + lines, share.offset + share.count);
       if (from >= to) continue;
-      put(share.rank, cell.data() + (from - line) * columns.count, columns.count, to - from,
-          columns.count, from < covered);
+      for (std::size_t i = 0; i < columns.size(); ++i)
+        take(share.rank, to - from, columns[i], cells[i].data() + (from - line) * columns[i].count,
+             from < covered);
       covered = std::max(covered, to);
     }
   }
 
  private:
+  static std::span<const Share> shares_of(const Block& block) {
+    static constexpr Share kOfAll;
+    return block.shares.empty() ? std::span(&kOfAll, 1) : std::span(block.shares);
+  }
+
+  std::size_t rank_of(const Share& lines, const Share& columns) const {
+    return lines.rank * layout_.column_ranks + columns.rank;
+  }
+
+  // Lines of one rank along the axis of lines.
+  void take(std::size_t line_rank, std::int64_t lines, const Block& columns, Number* cell,
+            bool adds) {
+    std::int64_t covered = 0;
+    for (const Share& share : shares_of(columns)) {
+      const std::int64_t count = columns.shares.empty() ? columns.count : share.count;
+      put(line_rank * layout_.column_ranks + share.rank, cell + share.offset, columns.count, lines,
+          count, adds || share.offset < covered);
+      covered = std::max(covered, share.offset + count);
+    }
+  }
+
   // The first share of an index is copied, because adding it to 0 would lose a negative zero. The
   // next shares are added.
   void put(std::size_t rank, Number* target, std::int64_t stride, std::int64_t lines,
@@ -146,6 +173,7 @@ class PartReader {
     }
   }
 
+  const CellLayout& layout_;
   std::vector<const Value*> values_;
   std::vector<const Number*> raw_;
 };
@@ -399,34 +427,56 @@ class CellPacking final : public Packing {
   // Leader: the values of every cell, in logical order.
   template <typename Kernel>
   void join_cells(const std::vector<const std::byte*>& parts, Kernel& kernel, Value* out) const {
-    PartReader<Number, Value> reader(sizes_, parts);
-    std::vector<Number> cell;
+    PartReader<Number, Value> reader(layout_, sizes_, parts);
+    std::vector<std::vector<Number>> cells(1);
     for (std::int64_t row = 0; row < layout_.rows; ++row) {
       for (const Block& lines : layout_.lines.blocks) {
         const std::int64_t step = Method::kPerLine ? 1 : lines.count;
         for (std::int64_t line = 0; line < lines.count; line += step) {
-          for (std::size_t i = 0; i < block_runs_.size(); ++i) {
-            const BlockRun& run = block_runs_[i];
-            const Block& first = layout_.columns.blocks[run.first];
-            if (lines.whole() && run.whole) {
-              const std::size_t rank = first.shares.empty() ? lines.shares.front().rank : run.rank;
-              out = std::copy_n(reader.take_values(rank, run.values), run.values, out);
-              continue;
-            }
-            const std::size_t end = i + 1 < block_runs_.size() ? block_runs_[i + 1].first
-                                                               : layout_.columns.blocks.size();
-            for (std::size_t column = run.first; column < end; ++column) {
-              const Block& columns = layout_.columns.blocks[column];
-              reader.take_raw(lines, line, step, columns, cell);
-              kernel.reduce({cell.data(), columns.count, step, columns.count, columns.begin,
-                             row * captured_lines_ + lines.begin + line - first_line_},
+          const std::int64_t first = row * captured_lines_ + lines.begin + line - first_line_;
+          if (lines.whole()) {
+            out = join_runs(reader, kernel, lines, {.lines = step, .first_line = first}, cells[0],
                             out);
-              out += method_.values(columns.count);
-            }
+            continue;
           }
+          reader.take_lines(lines, line, step, cells);
+          for (std::size_t i = 0; i < cells.size(); ++i)
+            out = reduce_joined(kernel, i, {.lines = step, .first_line = first}, cells[i], out);
         }
       }
     }
+  }
+
+  // The cells of lines that one rank along the axis of lines holds. `of`: its lines.
+  template <typename Kernel>
+  Value* join_runs(PartReader<Number, Value>& reader, Kernel& kernel, const Block& lines,
+                   const Cell<Number>& of, std::vector<Number>& cell, Value* out) const {
+    for (std::size_t i = 0; i < block_runs_.size(); ++i) {
+      const BlockRun& run = block_runs_[i];
+      if (run.whole) {
+        const Block& first = layout_.columns.blocks[run.first];
+        out = std::copy_n(reader.take_values(lines, first, run.values), run.values, out);
+        continue;
+      }
+      const std::size_t end =
+          i + 1 < block_runs_.size() ? block_runs_[i + 1].first : layout_.columns.blocks.size();
+      for (std::size_t column = run.first; column < end; ++column) {
+        reader.take_columns(lines, of.lines, layout_.columns.blocks[column], cell);
+        out = reduce_joined(kernel, column, of, cell, out);
+      }
+    }
+    return out;
+  }
+
+  template <typename Kernel>
+  Value* reduce_joined(Kernel& kernel, std::size_t column, Cell<Number> of,
+                       const std::vector<Number>& joined, Value* out) const {
+    const Block& columns = layout_.columns.blocks[column];
+    of.data = joined.data();
+    of.stride = of.width = columns.count;
+    of.first_column = columns.begin;
+    kernel.reduce(of, out);
+    return out + method_.values(columns.count);
   }
 
   const Method method_;

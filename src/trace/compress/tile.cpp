@@ -189,13 +189,13 @@ std::shared_ptr<const Packing> tile_packing(const TileOptions& options, const Lo
     return make_packing(options.method, shape, boundaries_of(shape.features), is_double);
   const OneRank& one_rank = *options.one_rank;
   const auto boundaries =
-      first_boundaries(shape.placement, shape.ranks, shape.features, one_rank.tiles);
+      first_boundaries(shape.placement, shape.placement_ranks(), shape.features, one_rank.tiles);
   LogicalShape joined = shape;
   joined.features = static_cast<std::int64_t>(boundaries.size()) - 1;
   joined.lines = shape.captured_lines();
   joined.first_line = 0;
   joined.last_line = joined.lines;
-  joined.placement = mesh::Placement::replicate();
+  joined.placement = joined.contexts = mesh::Placement::replicate();
   joined.ranks = 1;
   return std::make_shared<TwoStagePacking>(
       make_packing(one_rank.method, shape, boundaries, is_double),

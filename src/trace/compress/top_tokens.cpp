@@ -48,7 +48,8 @@ std::shared_ptr<const Packing> column_packing(const std::vector<std::int64_t>& c
   }
   // A block that crosses a border between ranks would travel as it is.
   if (shape.placement.is_sharded() && shape.placement.dim == 2)
-    for (const auto& held : owned_intervals(shape.placement, shape.ranks, shape.features))
+    for (const auto& held :
+         owned_intervals(shape.placement, shape.placement_ranks(), shape.features))
       borders.push_back(held.begin);
   std::ranges::sort(borders);
   borders.erase(std::unique(borders.begin(), borders.end()), borders.end());

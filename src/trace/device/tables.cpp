@@ -76,19 +76,19 @@ std::vector<LineChunk> JobTables::lines_of(std::size_t rank, PackJob& job) const
 
 PlaceTables::PlaceTables(const CellLayout& layout)
     : rows_(layout.rows), column_count_(std::ssize(layout.columns.blocks)) {
-  add_places(layout.columns);
-  add_places(layout.lines);
+  add_places(layout.columns, 1);
+  add_places(layout.lines, layout.column_ranks);
   for (std::size_t rank = 0; rank < layout.lines.chunks.size(); ++rank)
     blocks_.emplace_back(std::ssize(layout.lines.chunks[rank]),
                          std::ssize(layout.columns.chunks[rank]));
   has_all_ = has_all_ && blocks_.size() <= kMaxJoinedRanks;
 }
 
-void PlaceTables::add_places(const AxisLayout& axis) {
+void PlaceTables::add_places(const AxisLayout& axis, std::size_t stride) {
   std::vector<std::int64_t> next(axis.chunks.size(), 0);
   for (const Block& block : axis.blocks) {
     const std::size_t rank = block.shares.empty() ? 0 : block.shares.front().rank;
-    places_.push_back({static_cast<std::int64_t>(rank), next[rank]++});
+    places_.push_back({static_cast<std::int64_t>(rank * stride), next[rank]++});
     has_all_ = has_all_ && block.whole();
   }
 }

@@ -89,7 +89,7 @@ class PlaceTables {
   }
 
  private:
-  void add_places(const AxisLayout& axis);
+  void add_places(const AxisLayout& axis, std::size_t stride);
   const BlockPlace* places_on(at::Device device) const;
 
   const std::int64_t rows_, column_count_;

@@ -152,13 +152,12 @@ std::vector<double> part_of(const Packing& packing, at::DeviceType kernel, std::
 
 void expect_same_parts(const at::Tensor& whole, const Layout& layout, int ranks,
                        const Traced& wanted) {
-  const mesh::Placement placement = layout.on(ranks);
-  const LogicalShape shape = logical_shape(whole, placement, ranks, wanted);
+  const LogicalShape shape = shape_on(whole, layout, ranks, wanted);
   const bool is_double = whole.scalar_type() == at::kDouble;
   const auto packing = parsed(wanted.compressor, shape)->packing(shape, is_double);
   const std::vector<std::int64_t> targets = targets_of(shape);
   for (int rank = 0; rank < ranks; ++rank) {
-    const at::Tensor own = shard_of(whole, placement, rank, ranks);
+    const at::Tensor own = part_on(whole, shape, rank);
     const at::Tensor local = at::cat({own, own}, -1).narrow(-1, 0, own.size(-1));
     const at::Tensor numbers = is_double ? local : local.to(at::kFloat);
     const auto on_cpu = part_of(*packing, at::kCPU, rank, numbers, targets);
@@ -203,7 +202,11 @@ TEST(Device, KernelsHaveTheBitsOfTheCpuForShardsAndWindowsOfLines) {
     for (const int ranks : {1, 4}) {
       expect_same_parts(whole, {"lines", 1, {130}, 0}, ranks, {compressor});
       expect_same_parts(whole, {"lines", 1, {130}, 0}, ranks, {compressor, 5, 121});
+      expect_same_parts(whole.narrow(1, 0, 128), {"zigzag", 1, {128}, 0, true}, ranks,
+                        {compressor, 5, 121});
       expect_same_parts(whole, {"columns", 2, {192}, 0}, ranks, {compressor, 5, 121});
+      expect_same_parts(whole.narrow(1, 0, 128), {"columns of lines", 2, {192}, 0, false, 2}, ranks,
+                        {compressor, 5, 121});
     }
   }
 }
@@ -213,8 +216,7 @@ enum class JoinedBy { kDevice, kHost };
 // Packs on every rank, and joins the parts with the kernel of a device and on the CPU.
 void expect_same_join(const at::Tensor& whole, const Layout& layout, int ranks,
                       const Traced& wanted, JoinedBy by = JoinedBy::kDevice) {
-  const mesh::Placement placement = layout.on(ranks);
-  const LogicalShape shape = logical_shape(whole, placement, ranks, wanted);
+  const LogicalShape shape = shape_on(whole, layout, ranks, wanted);
   const auto packing =
       parsed(wanted.compressor, shape)->packing(shape, whole.scalar_type() == at::kDouble);
   const DeviceJoin join = packing->device_join(at::kCPU);
@@ -226,7 +228,7 @@ void expect_same_join(const at::Tensor& whole, const Layout& layout, int ranks,
   std::vector<const std::byte*> parts;
   for (int rank = 0; rank < ranks; ++rank) {
     storage.push_back(part_of(*packing, at::kCPU, static_cast<std::size_t>(rank),
-                              shard_of(whole, placement, rank, ranks), {}));
+                              part_on(whole, shape, rank), {}));
     const auto* part = reinterpret_cast<const std::byte*>(storage.back().data());
     parts.push_back(storage.back().empty() ? nullptr : part);
   }
@@ -253,6 +255,10 @@ TEST(Device, JoinsHaveTheBitsOfTheCpu) {
           expect_same_join(tensor, {"columns", 2, {384}, 0}, ranks, {compressor, 5, 301});
           expect_same_join(tensor, {"lines", 1, {384}, 0}, ranks, {compressor});
           expect_same_join(tensor, {"lines", 1, {384}, 0}, ranks, {compressor, 70, 150});
+          expect_same_join(tensor.narrow(1, 0, 256), {"columns of lines", 2, {384}, 0, false, 2},
+                           2 * ranks, {compressor});
+          if (ranks == 3)  // blocks of 64 lines
+            expect_same_join(tensor, {"zigzag", 1, {384}, 0, true}, ranks, {compressor});
           expect_same_join(tensor, {"whole", 0, {384}, 0}, ranks, {compressor});
         }
         expect_same_join(tensor, {"grouped", 2, {256, 64, 64}, 1}, 2, {compressor});

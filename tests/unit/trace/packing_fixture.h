@@ -44,7 +44,9 @@ struct Layout {
   const char* name;
   int dim;  // 2: columns, 1: lines, 0: every rank holds all
   std::vector<std::int64_t> segments;
-  int max_chunks;  // of the segments after the first; 0: as many as ranks
+  int max_chunks;          // of the segments after the first; 0: as many as ranks
+  bool is_zigzag = false;  // each rank has one block from the front and one from the back
+  int contexts = 1;        // beside columns: so many groups of ranks have blocks of lines
 
   std::int64_t size() const {
     std::int64_t sum = 0;
@@ -57,10 +59,17 @@ struct Layout {
     for (std::size_t i = 0; i < segments.size(); ++i) {
       const bool is_kv = i > 0 && max_chunks > 0;
       cut.push_back({segments[i], is_kv ? std::min(max_chunks, ranks) : ranks});
+      for (int block = 0; is_zigzag && block < 2 * ranks; ++block)
+        cut.back().blocks.push_back(std::min(block, 2 * ranks - 1 - block));
     }
     return mesh::Placement::shard(dim, cut);
   }
 };
+
+/// The blocks of `lines` lines: one from the front and one from the back for each of `ranks`.
+inline mesh::Placement zigzag(std::int64_t lines, int ranks) {
+  return Layout{"zigzag", 1, {lines}, 0, true}.on(ranks);
+}
 
 /// What `rank` holds of `whole` [rows, lines, features].
 inline at::Tensor shard_of(const at::Tensor& whole, const mesh::Placement& placement, int rank,
@@ -91,6 +100,22 @@ inline LogicalShape logical_shape(const at::Tensor& whole, const mesh::Placement
   return shape;
 }
 
+inline LogicalShape shape_on(const at::Tensor& whole, const Layout& layout, int ranks,
+                             const Traced& wanted) {
+  const int contexts = std::min(layout.contexts, ranks);
+  LogicalShape shape = logical_shape(whole, layout.on(ranks / contexts), ranks, wanted);
+  if (contexts > 1) shape.contexts = zigzag(whole.size(1), contexts);
+  return shape;
+}
+
+/// What `rank` holds of `whole`.
+inline at::Tensor part_on(const at::Tensor& whole, const LogicalShape& shape, int rank) {
+  const int columns = shape.placement_ranks();
+  const at::Tensor of_context =
+      shard_of(whole, shape.contexts, rank / columns, shape.ranks / columns);
+  return shard_of(of_context, shape.placement, rank % columns, columns);
+}
+
 /// "vocabulary" stands for a point whose features are tokens.
 inline std::shared_ptr<const Compressor> parsed(json text, const LogicalShape& shape) {
   points::Place point;
@@ -99,7 +124,8 @@ inline std::shared_ptr<const Compressor> parsed(json text, const LogicalShape& s
   point.features = shape.features;
   Vectors vectors(shape.features);
   auto compressor = parse_compressor(
-      text, "compressor", {point, shape.placement, false, shape.ranks, &vectors, shape.features});
+      text, "compressor",
+      {point, shape.placement, false, shape.placement_ranks(), &vectors, shape.features});
   if (!compressor) throw std::runtime_error(to_string(compressor.error()));
   return compressor.value();
 }
@@ -137,11 +163,10 @@ inline at::Tensor traced(const std::vector<at::Tensor>& locals, const LogicalSha
 
 inline at::Tensor traced_on(const at::Tensor& whole, const Layout& layout, int ranks,
                             const Traced& wanted) {
-  const mesh::Placement placement = layout.on(ranks);
+  const LogicalShape shape = shape_on(whole, layout, ranks, wanted);
   std::vector<at::Tensor> locals;
-  for (int rank = 0; rank < ranks; ++rank)
-    locals.push_back(shard_of(whole, placement, rank, ranks));
-  return traced(locals, logical_shape(whole, placement, ranks, wanted), wanted.compressor);
+  for (int rank = 0; rank < ranks; ++rank) locals.push_back(part_on(whole, shape, rank));
+  return traced(locals, shape, wanted.compressor);
 }
 
 inline at::Tensor normal(at::IntArrayRef sizes, at::ScalarType dtype, std::uint64_t seed = 7) {

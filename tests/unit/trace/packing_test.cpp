@@ -127,6 +127,19 @@ TEST(Packing, IsTheSameBitForBitForAllShards) {
       expect_invariant({"lines", 1, {lines}, 0}, lines, features, {});
 }
 
+TEST(Packing, IsTheSameBitForBitIfARankHasLinesOfSeveralBlocks) {
+  for (const std::int64_t lines : {16, 96})
+    expect_invariant({"zigzag", 1, {lines}, 0, true}, lines, 384, {});
+  expect_invariant({"zigzag", 1, {96}, 0, true}, 96, 384, {{}, 5, 61});
+}
+
+TEST(Packing, IsTheSameBitForBitIfRanksShareLinesAndColumns) {
+  for (const int contexts : {2, 4}) {
+    expect_invariant({"columns of lines", 2, {384}, 0, false, contexts}, 64, 384, {});
+    expect_invariant({"two segments", 2, {256, 128}, 0, false, contexts}, 96, 384, {{}, 5, 61});
+  }
+}
+
 TEST(Packing, IsTheSameBitForBitForEveryNumberOfLinesAndColumns) {
   for (const std::int64_t lines : {1, 7, 64, 96}) {
     for (const std::int64_t features : {768, 1000, 4096, 14336}) {

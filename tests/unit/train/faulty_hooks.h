@@ -57,6 +57,7 @@ class FaultyHooks : public trace::InterventionHooks {
  public:
   explicit FaultyHooks(std::optional<Fault> fault) : fault_(fault) {}
   void use_modules(trace::ModuleCalls) override {}
+  bool is_due(const trace::ForwardScope&) const override { return fault_.has_value(); }
   std::unique_ptr<trace::InterventionPass> begin(const trace::ForwardScope& scope,
                                                  const trace::ProgramTokens&) override {
     if (!fault_ || scope.phase != trace::Phase::kTrain || scope.step != fault_->step)
