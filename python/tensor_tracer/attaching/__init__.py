@@ -51,22 +51,22 @@ def attach(
     `model`: the model that the trainer calls. With pipeline parallelism, this rank's stages: PipelineStage objects of
     torch.distributed.pipelining, or modules, in a list if there are several; then `pipeline_parallel_group` is the
     group. `plan`: what is traced from step first_step + 1 on, a JSON file or its content. `names`: whose module paths
-    get standard names, "hf", "megatron" or "torchtitan" (default: all), or names by path:
-    {"layers[n].mlp.gate.output": "Gate"}. `placements`: how tensor-parallel ranks share tensors, by a pattern of
-    the module's path and `.output` or `.input`: {"model.layers.*.mlp.act.output": Shard(-1)}. `tensor_parallel_group`:
-    the group, if the model's weights are no DTensors. `context_parallel_group`: that whose ranks share each sequence;
-    `context_parallel_order`: as of Contexts; both are known of Megatron-Core. `record`: keep all traced data in this
-    folder. `vectors`, `files`: the folders of direction vectors and of safetensors files that programs name. `bind`:
-    where the hub listens besides loopback. `tokenizer`: turns prompts into ids: "byte" if ids are bytes, or an object
-    with `encode`; "ids": no prompts. `prompts`: texts, or a file of them, that run every `prompt_interval` steps. `sinks`:
-    other tools that take the numbers of the run, "wandb", "tensorboard", "otlp", or settings of tensor_tracer.sinks.
+    get standard names, "hf", "megatron" or "torchtitan" (default: all), or names by path: {"layers[n].mlp.gate.output":
+    "Gate"}. `placements`: how tensor-parallel ranks share tensors, by a pattern such as "model.layers.*.mlp.act.output".
+    `tensor_parallel_group`: the group, if the model's weights are no DTensors. `context_parallel_group`: that whose
+    ranks share sequences, in the `context_parallel_order` of Contexts. `record`: the folder for all traced data.
+    `vectors`, `files`: the folders of direction vectors and of safetensors files that programs name. `bind`: where the
+    hub listens besides loopback. `tokenizer`: turns prompts into ids: "byte", or an object with `encode`; "ids": no
+    prompts. `prompts`: texts, or a file of them, that run every `prompt_interval` steps. `sinks`: other tools that take
+    its numbers, "wandb", "tensorboard", "otlp", or settings of tensor_tracer.sinks.
     Raises TensorTracerError. Call it after init_process_group and after the model was parallelised, on every rank.
     """
     check_sinks(sinks)
     axes = {"tensor": tensor_parallel_group, "pipeline": pipeline_parallel_group, "context": context_parallel_group}
     texts = prompts, prompt_interval, tokenizer
-    prepared = _prepare(model, plan, names, placements, tensor_parallel_axis, first_step, texts, axes, context_parallel_order)
-    groups = _groups_of(prepared, axes, context_parallel_order)
+    order = context_parallel_order
+    prepared = _prepare(model, plan, names, placements, tensor_parallel_axis, first_step, texts, axes, order, port)
+    groups = _groups_of(prepared, axes, order)
     settings = groups.settings() | {"first_step": first_step}
     if groups.rank == 0:
         settings |= {"vectors": str(vectors or ""), "files": str(files or "")}
@@ -102,12 +102,13 @@ class _Prepared:
 
 def _prepare(
     model: Any, plan: Any, names: Any, placements: Any, axis: Sequence[str], first_step: int, prompts: tuple[Any, int, Any],
-    axes: Mapping[str, Any], order: str | None,
+    axes: Mapping[str, Any], order: str | None, port: int | None,
 ) -> _Prepared:  # fmt: skip
     """Raises on every rank if one of them has a problem or other arguments. Collective over all ranks."""
     every_rank = world()
     prepared, problem = None, None
     try:
+        _check_numbers(port, first_step)
         check_order(axes["context"], order)
         for axis_name, group in axes.items():
             check_group(f"{axis_name}_parallel_group", group)
@@ -141,9 +142,7 @@ def _start(settings: dict[str, Any], groups: Groups, parts: Sequence[Part]) -> t
     every rank. Collective over all ranks."""
     native, stages, problem = None, {}, None
     try:
-        if (folder := settings.get("files")) and not Path(folder).is_dir():
-            message = f"there is no folder {folder!r}"
-            raise TensorTracerError("invalid_argument", message, "files", "give the folder that holds the files")
+        _check_folders(settings)
         stages = number_parts(parts, groups)
         native = called(torch.classes.tensor_tracer.Run, json.dumps(settings))
     except Exception as error:
@@ -155,6 +154,25 @@ def _start(settings: dict[str, Any], groups: Groups, parts: Sequence[Part]) -> t
         groups.destroy()
         raise
     return native, stages
+
+
+def _check_folders(settings: Mapping[str, Any]) -> None:
+    """Of global rank 0."""
+    for name in ("vectors", "files"):
+        folder = settings.get(name)
+        if folder and not Path(folder).is_dir() and (name == "files" or not Path(folder).is_file()):
+            message = f"there is no folder {folder!r}"
+            raise TensorTracerError("invalid_argument", message, name, "give the folder that holds the files")
+
+
+def _check_numbers(port: Any, first_step: Any) -> None:
+    is_port = port is None or (isinstance(port, int) and not isinstance(port, bool) and 0 <= port <= 65535)
+    if not is_port:
+        message = f"{port!r} is no port"
+        raise TensorTracerError("invalid_argument", message, "port", "give 0 to 65535, 0 for the next free one, or None")
+    if isinstance(first_step, bool) or not isinstance(first_step, int) or first_step < 1:
+        message = f"{first_step!r} is not the number of a step"
+        raise TensorTracerError("invalid_argument", message, "first_step", "steps count from 1")
 
 
 def _find_parts(model: Any) -> list[Part]:

@@ -59,6 +59,7 @@ class _Open:
 
     native: Any
     is_eval: bool
+    rows_before: int = 0  # of the step
     backward_began: bool = False
 
     def end(self) -> None:
@@ -75,6 +76,7 @@ class Chunk:
     def __init__(self, part: Part, stage: int, layouts: Layouts, passes: Passes, tell: Callable[[str], None]) -> None:
         self.root, self.stage = part.root, stage
         self.micro_batch = self.evaluated = 0  # forwards of the step; forwards after it without a backward
+        self.rows = 0  # of the step's forwards that have begun
         self.learned: Learner | None = None  # what the first forward showed; its hooks watch the backward
         self.positions: dict[str, tuple[int, ...]] = {}  # that the first forward got, as of given_positions()
         self._learner: Learner | None = None  # during that forward
@@ -116,7 +118,7 @@ class Chunk:
         return self._layers.have_changed()
 
     def begin_step(self) -> None:
-        self.micro_batch = self.evaluated = 0
+        self.micro_batch = self.evaluated = self.rows = 0
         self._now = None
 
     def rest(self) -> None:
@@ -212,13 +214,14 @@ class Chunk:
         failed.native = None
         if not failed.is_eval:
             self.micro_batch -= 1
+            self.rows = failed.rows_before
 
     def _begin_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any], is_eval: bool) -> None:
         tokens = find_tokens(args, kwargs) if self.stage == 0 else None
         if tokens is None:
             tokens = self._passes.given_tokens(0 if is_eval else self.micro_batch)
         _, received = first_tensor(args if args else kwargs)
-        opened = _Open(None, is_eval)
+        opened = _Open(None, is_eval, self.rows)
         if self._passes.has_learned:
             known = tokens if tokens is not None else received
             opened.native = self._passes.begin(self, tokens, () if known is None else tuple(known.shape), is_eval)

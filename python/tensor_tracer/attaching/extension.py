@@ -91,7 +91,7 @@ def called(function: Callable[..., T], *arguments: object) -> T:
     try:
         return function(*arguments)
     except RuntimeError as error:
-        raise _error_of(error) from error
+        raise _error_of(error) from None
 
 
 def _error_of(error: RuntimeError) -> Exception:

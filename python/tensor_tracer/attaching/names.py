@@ -6,7 +6,7 @@ MLPActivation, and programs may write `layers[3].mlp.activation`. The module's p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tensor_tracer.errors import TensorTracerError
@@ -121,6 +121,10 @@ class Names:
     def own(self, path: str) -> str | None:
         """The user's name for a place with this full path."""
         return self._own.get(path)
+
+    def unknown(self, paths: Collection[str]) -> list[str]:
+        """The paths of the user's names that no tensor has. `paths`: those of all tensors."""
+        return [path for path in self._own if path not in paths]
 
     def standard(self, paths: Iterable[str], is_in_layer: bool) -> Standard | None:
         """`paths`: all names of one tensor."""

@@ -37,6 +37,10 @@ class PromptOptions:
         if isinstance(tokenizer, str) and tokenizer not in ("ids", "byte"):
             message = f"{tokenizer!r} is neither 'ids' nor 'byte'"
             raise TensorTracerError("invalid_argument", message, "tokenizer", "give one of them, or the tokenizer itself")
+        is_one = isinstance(tokenizer, str) or hasattr(tokenizer, "encode") or callable(tokenizer)
+        if not is_one:
+            message = f"{tokenizer!r} neither has encode() nor can be called"
+            raise TensorTracerError("invalid_argument", message, "tokenizer", "give the tokenizer itself, 'ids' or 'byte'")
         if isinstance(interval, bool) or not isinstance(interval, int) or interval < 1:
             message = f"{interval!r} is not a number of steps"
             raise TensorTracerError("invalid_argument", message, "prompt_interval", "give a positive integer")

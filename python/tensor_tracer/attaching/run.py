@@ -239,9 +239,12 @@ class AttachedRun:
         first step, on every rank; with pipeline stages, each rank gives the optimizer of its stages. Raises
         TensorTracerError."""
         self._require_running()
-        if self._step_seen or self._updates is not None:
-            message = "the first step has begun" if self._step_seen else "the run watches an optimizer"
-            raise TensorTracerError("invalid_state", message, "watch_optimizer", "call it once, right after attach()")
+        if self._updates is not None:
+            message, remedy = "the run watches an optimizer", "give the one whose updates you want to see"
+            raise TensorTracerError("invalid_state", message, "watch_optimizer", remedy)
+        if self._step_seen:
+            message, remedy = "the first step has begun", "call it right after attach()"
+            raise TensorTracerError("invalid_state", message, "watch_optimizer", remedy)
         roots = {chunk.stage: chunk.root for chunk in self._chunks}
         self._updates = UpdateWatch(optimizer, roots, self._groups, self._updates_are_due)
 
@@ -446,9 +449,12 @@ class AttachedRun:
         batch, has_text = self._table.batch, tokens is not None
         rows = shape[1 if batch.is_sequence_first else 0] if len(shape) == 3 else batch.rows
         rows = rows if tokens is None else tokens.shape[0]
-        micro_batch = 0 if is_eval else chunk.micro_batch
-        first_row = (micro_batch * self._groups.data_size + self._groups.data_index) * rows
-        scope = [max(self._step, 1), micro_batch, first_row, chunk.evaluated if is_eval else 0, chunk.stage]
+        # The library counts evaluations in batches of as many micro-batches as a step has.
+        number, micro_batch = divmod(chunk.evaluated, self._table.micro_batches) if is_eval else (0, chunk.micro_batch)
+        before = 0 if is_eval else chunk.rows
+        chunk.rows += 0 if is_eval else rows
+        first_row = before * self._groups.data_size + self._groups.data_index * rows
+        scope = [max(self._step, 1), micro_batch, first_row, number, chunk.stage]
         if self._has_contexts:
             if not self._native.wants_forward(scope, is_eval):
                 return None  # without a word to the other ranks

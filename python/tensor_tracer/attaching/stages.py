@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -56,6 +58,7 @@ class Table:
     layers: dict[int, dict[str, int]]
     batch: Batch
     head: Head | None
+    micro_batches: int  # of the first step
     description: dict[str, Any]  # for the library (src/attach/places.h), with the run's facts
     warnings: list[str]
 
@@ -89,6 +92,8 @@ def make_table(
         warnings += _warn_of_tokens(learner.tokens, groups)
         warnings += [f"it is not known what the module passes on: {one}" for one in learner.failures]
     sites = _join(own, groups)
+    _drop_unshared(sites, groups)
+    warnings += [f"names: no tensor has the path {one!r}" for one in names.unknown({site.full_path for site in sites})]
     places = with_joined(name_sites(sites, names, max(part.vocabulary for part in parts)), names.joined)
     head = Head.of(places, layouts.axis)
     if head is not None:
@@ -102,7 +107,7 @@ def make_table(
     description = _describe(places, parts, shown, told, others)
     description["facts"] |= _facts_of_replicas(parts, shown, groups.data_size) | {"untraced": untraced_rows(sites)}
     sites += [site for site in places if site.lens_of is not None or site.parts]
-    return Table(sites, places, layers, batch, head, description, warnings)
+    return Table(sites, places, layers, batch, head, parts[0].micro_batches, description, warnings)
 
 
 def _warn_of_tokens(tokens: Tensor | None, groups: Groups) -> list[str]:
@@ -159,6 +164,20 @@ def _join(own: dict[int, list[Site]], groups: Groups) -> list[Site]:
     return joined_sites
 
 
+def _drop_unshared(sites: list[Site], groups: Groups) -> None:
+    """A tensor is a place only if it is one on every rank: data replicas may have batches of different shapes, and with one
+    row a tensor of positions looks like activations. Collective over all ranks."""
+    own = {(site.stage, site.seen.name): site for site in sites if not site.problem}
+    names = sorted(own)
+    digest = hashlib.sha256(json.dumps(names).encode()).hexdigest()
+    if len(set(share(digest, groups.control))) == 1:
+        return
+    of_ranks = [set(one) for one in share(names, groups.control)]
+    for key in set(names) - set.intersection(*of_ranks):
+        others = ", ".join(str(rank) for rank, found in enumerate(of_ranks) if key not in found)
+        own[key].problem = f"it is no place on the ranks {others}, which have a batch of another shape"
+
+
 def _describe(
     places: list[Site], parts: list[_Part], batch: Batch, told: dict[str, str], others: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
@@ -169,7 +188,11 @@ def _describe(
     dtype = dtypes[0] if dtypes else "float32"
     every_stage = all(part.has_tokens for part in parts) and len(parts) > 1
     taken = {site.path for site in places} | {site.name for site in places}
-    sites = [tokens_row(every_stage), *(describe(site, head_size, taken) for site in places), *others]
+    rows = [describe(site, head_size, taken) for site in places]
+    for row in rows:
+        if len(row["dims"]) == 4:
+            row["features"] = batch.tokens  # the keys, which other replicas may have more or less of
+    sites = [tokens_row(every_stage), *rows, *others]
     names = [str(site["name"]) for site in sites]
     return {
         "places": {
