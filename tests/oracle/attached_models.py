@@ -21,6 +21,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     } | SIZES),
     "bloom": ("BloomForCausalLM", {"hidden_size": 32, "n_layer": LAYERS, "n_head": 4, "vocab_size": VOCABULARY}),
     "gemma2": ("Gemma2ForCausalLM", GATED | {"head_dim": 8}),
+    "dense and experts": ("Qwen2MoeForCausalLM", GATED | {
+        "mlp_only_layers": [0], "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+        "shared_expert_intermediate_size": 16,
+    }),
     "neox": ("GPTNeoXForCausalLM", SIZES | {"intermediate_size": 48}),
     "opt": ("OPTForCausalLM", SIZES | {"ffn_dim": 48, "word_embed_proj_dim": 32, "dropout": 0.0}),
     "phi": ("PhiForCausalLM", SIZES | {"intermediate_size": 48}),

@@ -41,6 +41,13 @@ def test_states_and_lens_are_those_of_transformers(kind: str, tmp_path: Path) ->
     assert seen == {(one, n, step) for one in points for n in layers.get(one, (0,)) for step in range(2, STEPS + 1)}
 
 
+def test_dense_layers_beside_layers_of_experts(tmp_path: Path) -> None:
+    """Only a dense layer returns the tensor of its last linear layer."""
+    attach = options(tmp_path, plan={"entries": [{"point": "MLP2", **EVERY}]})
+    run_ranks(watched, 1, tmp_path, attach, "dense and experts", env=environment(tmp_path))
+    assert {record.layer for record in records(tmp_path)} == set(range(1, LAYERS + 1))
+
+
 def test_a_bias_of_positions_is_no_attention(tmp_path: Path) -> None:
     attach = options(tmp_path, plan={"entries": []})
     [points] = run_ranks(scores_of_t5, 1, tmp_path, attach, env=environment(tmp_path))

@@ -263,6 +263,7 @@ def drop_uneven(sites: list[Site]) -> None:
     """A place is the same in all its layers, which follow one another. Outside the layers, one stage has it."""
     first: dict[str, Site] = {}
     _drop_doubled(sites)
+    _even_paths(sites)
     for site in sites:
         if site.problem or site.layer == 0:
             continue
@@ -275,6 +276,18 @@ def drop_uneven(sites: list[Site]) -> None:
             for site in sites:
                 if site.path == path and site.layer:
                     site.problem = site.problem or "the place exists in some layers only"
+
+
+def _even_paths(sites: Sequence[Site]) -> None:
+    """A tensor gets that of its paths which it has in the most layers: dense layers return what their last linear layer
+    returned, and layers of experts a tensor of their own."""
+    layers: dict[str, set[int]] = {}
+    for site in sites:
+        for path in (site.path, *_aliases(site)) if site.layer and not site.problem else ():
+            layers.setdefault(path, set()).add(site.layer)
+    for site in sites:
+        if site.layer and not site.problem:
+            site.path = max((site.path, *_aliases(site)), key=lambda path: len(layers[path]))
 
 
 def _drop_doubled(sites: list[Site]) -> None:
