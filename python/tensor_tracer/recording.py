@@ -45,8 +45,11 @@ class Recording:
             self._file = open_database(path.resolve(strict=True))
             self._file.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             runs = {row[1]: row for row in self._file.execute("SELECT run, id, facts FROM runs")}
+            if not runs:
+                remedy = "wait for the first step of the run, or open another recording of its folder"
+                raise RecordError("which_run", "no run is in it yet", self._path, remedy)
             if (run or len(runs) != 1) and run not in runs:
-                names = ", ".join(runs) or "none"
+                names = ", ".join(runs)
                 raise RecordError("which_run", f"the runs in it: {names}", self._path, 'name one: run="…"')
             self._run, name, facts = runs[run or next(iter(runs))]
             self.run = "".join(name)

@@ -225,6 +225,16 @@ def test_a_run_that_is_not_in_the_file(recorded: Path) -> None:
     assert open_recording(recorded, run=RUN_ID).run == RUN_ID
 
 
+def test_a_recording_that_has_no_run_yet(recorded: Path) -> None:
+    file = sqlite3.connect(recorded)
+    with file:
+        file.execute("DELETE FROM runs")
+    file.close()
+    for run in (None, RUN_ID):
+        with pytest.raises(RecordError, match="no run is in it yet.*wait for the first step of the run"):
+            open_recording(recorded, run=run)
+
+
 def test_what_is_no_recording_of_this_version(recorded: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         open_recording(tmp_path / "nowhere.ttrec")
