@@ -57,8 +57,8 @@ class Groups:
     def settings(self) -> dict[str, Any]:
         tensor, pipeline = len(self.tensor_ranks), len(self.pipeline_ranks)
         return {
-            "rank": self.rank, "control_group": _name_of(self.control), "tracer_group": _name_of(self.tracer),
-            "tensor_group": _name_of(self.tensor),
+            "rank": self.rank, "control_group": name_of(self.control), "tracer_group": name_of(self.tracer),
+            "tensor_group": name_of(self.tensor),
             "mesh": {"tensor": tensor, "context": self.contexts.ranks, "pipeline": pipeline, "data": self.data_size},
             "coordinates": {
                 "tensor": self.shard_ranks.index(self.rank), "pipeline": self.pipeline_index, "data": self.data_index,
@@ -239,5 +239,5 @@ def _mesh_ranks(model: nn.Module, axis: TensorAxis) -> list[int] | None:
     return None if mesh is None else [int(rank) for rank in mesh.mesh.flatten()]
 
 
-def _name_of(group: Any) -> str:
+def name_of(group: Any) -> str:
     return "" if group is None else str(group.group_name)

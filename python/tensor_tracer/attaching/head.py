@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch._C._distributed_c10d import _resolve_process_group
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.nn.utils.stateless import _reparametrize_module
 
@@ -37,7 +38,7 @@ class Head:
     is_sharded: bool
     owners: Sequence[tuple[nn.Module, str, nn.Module]] = ()  # parent, attribute, and the module that it was
     positions: Tensor | None = None
-    group: Any = None  # for programs: of the ranks that share the logits
+    group: str = ""  # the name of that of the ranks that share the logits; a reference would keep its connections open
     counts: bool = True  # the gradients that programs send to the weights; a trainer adds up those of the contexts
 
     def owned_by(self, root: nn.Module) -> Head:
@@ -111,14 +112,14 @@ class _Shared(torch.autograd.Function):
     """A value of which each rank of the group uses the whole, for its part of a result: its gradient is the sum."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:
+    def forward(ctx: Any, x: Tensor, group: str) -> Tensor:
         ctx.group = group
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         total = gradients[0].contiguous().clone()
-        dist.all_reduce(total, group=ctx.group)
+        dist.all_reduce(total, group=_resolve_process_group(ctx.group))
         return total, None
 
 

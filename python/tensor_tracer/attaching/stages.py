@@ -16,7 +16,7 @@ from tensor_tracer.attaching import megatron
 from tensor_tracer.attaching.agreement import share
 from tensor_tracer.attaching.chunks import Chunk
 from tensor_tracer.attaching.contexts import Contexts
-from tensor_tracer.attaching.groups import Groups
+from tensor_tracer.attaching.groups import Groups, name_of
 from tensor_tracer.attaching.head import Head, with_lenses
 from tensor_tracer.attaching.layouts import Layouts
 from tensor_tracer.attaching.learning import Learner, fingerprint
@@ -99,7 +99,7 @@ def make_table(
     if head is not None:
         head = replace(
             head.owned_by(learned[head.logits.stage][0].root), positions=groups.positions(batch.context_tokens),
-            group=groups.tensor, counts=groups.context_index == 0,
+            group=name_of(groups.tensor), counts=groups.context_index == 0,
         )  # fmt: skip
     places = with_lenses(places, any(share(head is not None, groups.pipeline)))
     shown = share(batch, groups.control)[0]  # another replica may have batches of another shape
