@@ -110,6 +110,8 @@ def train(
             optimizer.zero_grad()
         losses.append(float(loss.detach()))
         if step == 1 and run is not None:
+            from attached_programs import apply
+
             refused = apply(run, programs)
     found = {"losses": losses, "values": witness.values, "gradients": witness.gradients, "refused": refused}
     found |= {"partial": witness.partial, "own": own, "points": run.points() if run is not None else []}
@@ -189,16 +191,3 @@ def the_same(attach: dict[str, Any]) -> None:
     with run.step():
         model(batch_of(1) % 8).square().mean().backward()
     run.detach()
-
-
-def apply(run: Any, programs: dict[str, str]) -> dict[str, str]:
-    """The messages of those that are refused."""
-    import tensor_tracer as tt
-
-    refused = {}
-    for name, text in programs.items():
-        try:
-            run.intervene(text, name=name)
-        except tt.TensorTracerError as error:
-            refused[name] = str(error)
-    return refused
