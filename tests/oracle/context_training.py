@@ -10,10 +10,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from attached_training import give_own_inputs
-from differentiable_gather import all_gather
 from mesh_training import (
     ROWS, STEPS, TOKENS, Witness, batch_of, layer_styles, make_model, model_styles, modules_with_styles,
 )  # fmt: skip
+from shared_sequences import all_gather, order_of_whole, tokens_of_rank
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor
@@ -21,31 +21,16 @@ from torch.distributed.tensor.parallel import parallelize_module
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 
-def tokens_of(order: str, rank: int, ranks: int) -> list[int]:
-    """The positions of the tokens of a context-parallel rank, in the order of its tensors."""
-    every = list(range(TOKENS))
-    if order == "contiguous":
-        size = TOKENS // ranks
-        return every[rank * size : (rank + 1) * size]
-    size = TOKENS // (2 * ranks)
-    last = 2 * ranks - 1 - rank
-    return every[rank * size : (rank + 1) * size] + every[last * size : (last + 1) * size]
-
-
 def use_shared_attention(model: nn.Module, group: Any, order: str) -> None:
     ranks = dist.get_world_size(group)
-    shared = [position for rank in range(ranks) for position in tokens_of(order, rank, ranks)]
-    own = torch.tensor(tokens_of(order, dist.get_rank(group), ranks))
-
-    def whole(part: Tensor) -> Tensor:
-        gathered = torch.cat(all_gather(part, group), dim=2)
-        return gathered[:, :, torch.tensor(shared).argsort()]
+    own, places = tokens_of_rank(TOKENS, dist.get_rank(group), ranks, order), order_of_whole(TOKENS, ranks, order)
 
     def attend(
         module: nn.Module, query: Tensor, key: Tensor, value: Tensor, _mask: Any, scaling: float, **_: Any
     ) -> tuple[Tensor, None]:  # fmt: skip
         copies = query.shape[1] // key.shape[1]
-        key, value = (whole(one).repeat_interleave(copies, 1) for one in (key, value))
+        key, value = (torch.cat(all_gather(one, group), 2)[:, :, places] for one in (key, value))
+        key, value = (one.repeat_interleave(copies, 1) for one in (key, value))
         is_seen = torch.arange(TOKENS) <= own[:, None]
         found = nn.functional.scaled_dot_product_attention(query, key, value, is_seen, scale=scaling)
         return found.transpose(1, 2).contiguous(), None
@@ -54,12 +39,11 @@ def use_shared_attention(model: nn.Module, group: Any, order: str) -> None:
     model.config._attn_implementation = "shared"
 
 
-def loss_of(model: nn.Module, step: int, rows: slice, own: list[int]) -> Tensor:
+def loss_of(model: nn.Module, step: int, rows: slice, own: Tensor) -> Tensor:
     """The part of the mean over all tokens of the batch: the sum over the context-parallel ranks is the loss."""
     ids = batch_of(step)[rows]
     labels = torch.cat([ids[:, 1:], torch.full((len(ids), 1), -100)], 1)
-    positions = torch.tensor(own)[None]
-    logits = model(input_ids=ids[:, own], position_ids=positions).logits
+    logits = model(input_ids=ids[:, own], position_ids=own[None]).logits
     logits = logits.full_tensor() if isinstance(logits, DTensor) else logits
     total = nn.functional.cross_entropy(logits.flatten(0, 1), labels[:, own].flatten(), reduction="sum")
     return total / (len(ids) * (TOKENS - 1))
@@ -73,11 +57,11 @@ def train(
     "sequence"; one process gives modules the tensors that they would have then."""
     model: Any = make_model()
     is_sequence_parallel = sharing == "sequence"
-    ranks, group, replica, own = shape[1], None, 0, list(range(TOKENS))
+    group, replica, own = None, 0, torch.arange(TOKENS)
     if dist.is_initialized():
         mesh = init_device_mesh("cpu", shape, mesh_dim_names=("dp", "cp", "tp"))
         group, replica = mesh["cp"].get_group(), mesh.get_local_rank("dp")
-        own = tokens_of(order, mesh.get_local_rank("cp"), ranks)
+        own = tokens_of_rank(TOKENS, mesh.get_local_rank("cp"), shape[1], order)
         if shape[2] > 1:
             for layer in model.model.layers:
                 parallelize_module(layer, mesh["tp"], layer_styles(is_sequence_parallel))
@@ -139,7 +123,7 @@ def refused(order: str | None, kind: str, attach: dict[str, Any]) -> str:
     return ""
 
 
-def of_lengths(lengths: list[list[int]], attach: dict[str, Any], evaluates: bool = False) -> list[Any]:
+def of_lengths(lengths: list[list[int]], attach: dict[str, Any], evaluates: bool = False) -> None:
     """A model without attention, whose ranks share sequences in the order zigzag. `lengths`: the tokens of each rank, by
     step. `evaluates`: after each step rank 0 alone runs whole sequences."""
     import tensor_tracer as tt
@@ -155,9 +139,7 @@ def of_lengths(lengths: list[list[int]], attach: dict[str, Any], evaluates: bool
         if evaluates and rank == 0:
             with torch.no_grad():
                 model(torch.cat([ids, ids], 1))
-    points = run.points()
     run.detach()
-    return points
 
 
 def sharded_updates(axis: str, attach: dict[str, Any]) -> list[float]:

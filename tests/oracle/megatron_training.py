@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from differentiable_gather import all_gather
+from shared_sequences import all_gather, order_of_whole, tokens_of_rank
 from torch import Tensor, nn
 
 TOKENS, VOCABULARY, HIDDEN, LAYERS = 8, 48, 32, 2
@@ -71,7 +71,7 @@ def context_attention(group: Any) -> type:
     from megatron.core.transformer.dot_product_attention import DotProductAttention
 
     ranks = dist.get_world_size(group)
-    order = torch.cat([tokens_of_rank(rank, ranks) for rank in range(ranks)]).argsort()
+    order = order_of_whole(TOKENS, ranks)
 
     class ContextAttention(DotProductAttention):
         def __init__(self, config: Any, *args: Any, **kwargs: Any) -> None:
@@ -86,17 +86,22 @@ def context_attention(group: Any) -> type:
     return ContextAttention
 
 
-def tokens_of_rank(rank: int, ranks: int) -> Tensor:
-    """The positions of a context-parallel rank's tokens, as Megatron's get_batch_on_this_cp_rank takes them."""
-    pieces = torch.arange(TOKENS).chunk(2 * ranks)
-    return torch.cat([pieces[rank], pieces[2 * ranks - 1 - rank]])
+def layer_spec(config: Any) -> Any:
+    from megatron.core import parallel_state
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+
+    spec = get_gpt_layer_local_spec(normalization=config.normalization)
+    if config.context_parallel_size > 1:
+        group = parallel_state.get_context_parallel_group()
+        spec.submodules.self_attention.submodules.core_attention = context_attention(group)
+    return spec
 
 
 def own_tokens() -> Tensor:
     from megatron.core import parallel_state
 
     ranks = parallel_state.get_context_parallel_world_size()
-    return tokens_of_rank(parallel_state.get_context_parallel_rank(), ranks) if ranks > 1 else torch.arange(TOKENS)
+    return tokens_of_rank(TOKENS, parallel_state.get_context_parallel_rank(), ranks) if ranks > 1 else torch.arange(TOKENS)
 
 
 class PartNorm(nn.RMSNorm):
@@ -110,7 +115,6 @@ class PartNorm(nn.RMSNorm):
 def make_model(options: dict[str, Any]) -> nn.Module:
     from megatron.core import parallel_state
     from megatron.core.models.gpt import GPTModel
-    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
     from megatron.core.transformer.transformer_block import TransformerBlockSubmodules
     from megatron.core.transformer.transformer_config import TransformerConfig
 
@@ -127,10 +131,7 @@ def make_model(options: dict[str, Any]) -> nn.Module:
         tensor_model_parallel_size=parallel_state.get_tensor_model_parallel_world_size(), **settings,
     )  # fmt: skip
     torch.manual_seed(7)
-    spec = get_gpt_layer_local_spec(normalization=settings.get("normalization"))
-    if config.context_parallel_size > 1:
-        group = parallel_state.get_context_parallel_group()
-        spec.submodules.self_attention.submodules.core_attention = context_attention(group)
+    spec = layer_spec(config)
     if config.sequence_parallel:
         spec.submodules.input_layernorm = spec.submodules.pre_mlp_layernorm = PartNorm
         spec = TransformerBlockSubmodules(layer_specs=[spec] * LAYERS, layer_norm=PartNorm)
@@ -167,7 +168,6 @@ def make_chunks(options: dict[str, Any]) -> list[nn.Module]:
     """This rank's virtual pipeline stages."""
     from megatron.core import parallel_state
     from megatron.core.models.gpt import GPTModel
-    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
     from megatron.core.transformer.transformer_config import TransformerConfig
 
     settings, count = dict(MODELS[options["model"]]), options["chunks"]
@@ -184,10 +184,7 @@ def make_chunks(options: dict[str, Any]) -> list[nn.Module]:
     for number in (range(count) if count > 1 else [None]):
         is_first = parallel_state.is_pipeline_first_stage(ignore_virtual=False, vp_stage=number)
         is_last = parallel_state.is_pipeline_last_stage(ignore_virtual=False, vp_stage=number)
-        spec = get_gpt_layer_local_spec(normalization=settings.get("normalization"))
-        if config.context_parallel_size > 1:
-            group = parallel_state.get_context_parallel_group()
-            spec.submodules.self_attention.submodules.core_attention = context_attention(group)
+        spec = layer_spec(config)
         chunks.append(GPTModel(
             config, spec, VOCABULARY, TOKENS, pre_process=is_first, post_process=is_last, vp_stage=number,
             position_embedding_type=position, share_embeddings_and_output_weights=False,
@@ -306,14 +303,13 @@ def main() -> None:
     torch.set_num_threads(1)
     run_on_cpu()
     dist.init_process_group("gloo")
+    contexts = options.get("contexts", 1)
     if chunks := options.get("chunks"):
-        contexts = options.get("contexts", 1)
         virtual = chunks if chunks > 1 else None
         parallel_state.initialize_model_parallel(1, 2, virtual, context_parallel_size=contexts)
         model = nn.ModuleList(make_chunks(options))
         models, own_step = list(model), train_pipeline_step
     else:
-        contexts = options.get("contexts", 1)
         tensors = dist.get_world_size() // contexts
         parallel_state.initialize_model_parallel(tensor_model_parallel_size=tensors, context_parallel_size=contexts)
         model = make_model(options)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from megatron_training import LAYERS, PIPELINE_LAYERS, TOKENS, VOCABULARY, tokens_of_rank
+from megatron_training import LAYERS, PIPELINE_LAYERS, TOKENS, VOCABULARY
 from own_environment import make_environment
 from program import REPOSITORY, environment
+from shared_sequences import order_of_whole
 from tensor_tracer import open_recording
 from tensor_tracer.record import Record
 from torch import Tensor
@@ -278,6 +279,14 @@ def test_the_numbers_of_a_step_are_logged(train: Train) -> None:
     assert watched.scalars("grad_norm")[-1] == watched.ranks[0]["norm"]
 
 
+def of_modules(training: Training) -> Iterator[tuple[Record, dict[str, Any], str]]:
+    """The records of what modules take and return, with the place and its path in the layer."""
+    for record in training.records():
+        place = training.places.get((record.point, record.layer))
+        if place is not None and place["path"].endswith(("input", "output")):
+            yield record, place, place["path"].removeprefix(f"layers[{record.layer}].")
+
+
 @NIGHTLY
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_context_parallel_ranks(ranks: int, train: Train) -> None:
@@ -286,15 +295,10 @@ def test_context_parallel_ranks(ranks: int, train: Train) -> None:
     weights = watched.folder.parent / f"contexts{ranks}.pt"
     torch.save(replace(watched, ranks=watched.ranks[: ranks // 2]).joined_weights(), weights)
     single = train("gpt", 1, attached=False, weights=str(weights))
-    order = torch.cat([tokens_of_rank(rank, 2) for rank in (0, 1)]).argsort()
     seen = set()
-    for record in watched.records():
-        place = watched.places.get((record.point, record.layer))
-        if place is None or not place["path"].endswith(("input", "output")):
-            continue
-        path = place["path"].removeprefix(f"layers[{record.layer}].")
+    for record, place, path in of_modules(watched):
         contexts = [replace(watched, ranks=watched.ranks[first : first + ranks // 2]) for first in (0, ranks // 2)]
-        wanted = np.concatenate([one.witnessed(record, place) for one in contexts], 1)[:, order]
+        wanted = np.concatenate([one.witnessed(record, place) for one in contexts], 1)[:, order_of_whole(TOKENS, 2)]
         assert np.array_equal(record.values, wanted), record
         expected = single.witnessed(record, place)
         assert np.abs(record.values - expected).max() <= 1e-5 * np.abs(expected).max(), record
@@ -312,19 +316,15 @@ def test_pipeline_stages_of_context_parallel_ranks(train: Train) -> None:
     """Two by two virtual stages of two context-parallel ranks. Of the first micro-batch, which the training's hooks keep."""
     watched, alone = train("gpt", 4, chunks=2, contexts=2), train("gpt", 4, attached=False, chunks=2, contexts=2)
     assert watched.ranks[2]["losses"] == alone.ranks[2]["losses"]
-    order = torch.cat([tokens_of_rank(rank, 2) for rank in (0, 1)]).argsort()
     seen = set()
-    for record in watched.records():
-        place = watched.places.get((record.point, record.layer))
-        if place is None or not place["path"].endswith(("input", "output")):
-            continue
-        path, stage = place["path"].removeprefix(f"layers[{record.layer}]."), int(place["stage"])
+    for record, place, path in of_modules(watched):
+        stage = int(place["stage"])
         assert record.pipeline_rank == stage % 2
         key = record.step, f"{stage // 2}.{place['module']}.{path.rpartition('.')[2]}"
         kind = "gradients" if record.direction == "gradient" else "values"
         parts = [watched.ranks[2 * (stage % 2) + rank][kind][key] for rank in (0, 1)]
         parts = [part if path in BATCH_FIRST else part.transpose(0, 1) for part in parts]
-        assert np.array_equal(record.values, torch.cat(parts, 1)[:, order].numpy()), record
+        assert np.array_equal(record.values, torch.cat(parts, 1)[:, order_of_whole(TOKENS, 2)].numpy()), record
         seen.add((path, record.layer, record.direction, record.step))
     assert {key[1] for key in seen} == set(range(PIPELINE_LAYERS + 1))
     assert {key[0] for key in seen} == {path for path, how in PLACES["gpt"].items() if how != HEADS}

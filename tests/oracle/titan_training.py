@@ -20,7 +20,7 @@ from unittest.mock import MagicMock
 
 import torch
 import torch.distributed as dist
-from differentiable_gather import all_gather
+from shared_sequences import all_gather, order_of_whole, tokens_of_rank
 from torch import Tensor, nn
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.tensor import DTensor
@@ -81,9 +81,7 @@ def share_sequences(model: nn.Module, group: Any) -> None:
     """An attention that gathers keys and values, because torchtitan's needs CUDA, and the sums of gradients, which
     torchtitan leaves to FSDP."""
     ranks = dist.get_world_size(group)
-    pieces = torch.arange(TOKENS).chunk(2 * ranks)
-    of_rank = [torch.cat([pieces[rank], pieces[2 * ranks - 1 - rank]]) for rank in range(ranks)]
-    own, order = of_rank[dist.get_rank(group)], torch.cat(of_rank).argsort()
+    own, order = tokens_of_rank(TOKENS, dist.get_rank(group), ranks), order_of_whole(TOKENS, ranks)
     is_seen = torch.arange(TOKENS) <= own[:, None]
 
     def attend(q: Tensor, k: Tensor, v: Tensor, **_: Any) -> Tensor:

@@ -18,8 +18,8 @@ auto is(std::int64_t begin, std::int64_t end, int owner, std::int64_t local_begi
 }
 
 // Two context-parallel ranks: rank 0 has the first and the last quarter of a sequence.
-Placement zigzag(std::int64_t size, int chunks = 2) {
-  return Placement::shard(1, {{.size = size, .chunks = chunks, .blocks = {0, 1, 1, 0}}});
+Placement zigzag(std::int64_t size) {
+  return Placement::shard(1, {{.size = size, .chunks = 2, .blocks = {0, 1, 1, 0}}});
 }
 
 TEST(Placement, ARankHoldsItsBlocksInLogicalOrder) {
