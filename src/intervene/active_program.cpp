@@ -100,7 +100,10 @@ at::Tensor part_of_text(graph::Positions positions, const trace::ForwardScope& s
 }  // namespace
 
 ForwardKind kind_of(const trace::ForwardScope& scope) {
-  return {scope.phase, scope.prompt_set, scope.first_row, scope.stage};
+  // In training, rows before a micro-batch may be another number in each step.
+  const bool is_training = scope.phase == trace::Phase::kTrain;
+  return {scope.phase, scope.prompt_set, is_training ? scope.micro_batch : scope.first_row,
+          scope.stage};
 }
 
 std::string saved_name(const std::string& name, int layer) {

@@ -44,7 +44,8 @@ struct Change {
   double change = 0.0;
 };
 
-/// Key of saved values: the kind of forward, and the rows and the pipeline stage that made them.
+/// Key of saved values: the kind of forward, the rows (in training the micro-batch) and the
+/// pipeline stage that made them.
 using ForwardKind = std::tuple<trace::Phase, std::uint32_t, std::int64_t, int>;
 ForwardKind kind_of(const trace::ForwardScope& scope);
 

@@ -65,7 +65,7 @@ const mesh::Placement* common_placement(const std::vector<const mesh::Placement*
   const mesh::Placement* common = nullptr;
   for (const mesh::Placement* one : all) {
     if (one == nullptr) continue;
-    if (common != nullptr && mesh::to_string(*common) != mesh::to_string(*one)) return nullptr;
+    if (common != nullptr && *common != *one) return nullptr;
     common = one;
   }
   return common;

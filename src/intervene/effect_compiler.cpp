@@ -86,8 +86,7 @@ WritePath path_of(const LayerDraft& draft, const graph::Effect& effect, const Wr
     const CompiledValue& condition = draft.layer.values[*effect.condition];
     const auto from_right = static_cast<std::int64_t>(write.ref.shape.size()) - placement.dim;
     const auto dim = static_cast<std::int64_t>(condition.shape.size()) - from_right;
-    const bool is_alike =
-        condition.is_local && mesh::to_string(condition.placement) == mesh::to_string(placement);
+    const bool is_alike = condition.is_local && condition.placement == placement;
     condition_fits = is_alike || (!condition.is_local && !write.index && !write.heads &&
                                   (dim < 0 || condition.shape[static_cast<std::size_t>(dim)] == 1));
   }
@@ -95,9 +94,8 @@ WritePath path_of(const LayerDraft& draft, const graph::Effect& effect, const Wr
   if (!condition_fits) return WritePath::kGathered;
   if (value.is_plain && is_one && !(effect.condition && write.region.defined()))
     return WritePath::kFilled;
-  const bool is_alike = value.is_local &&
-                        mesh::to_string(value.placement) == mesh::to_string(placement) &&
-                        value.shape == write.ref.shape;
+  const bool is_alike =
+      value.is_local && value.placement == placement && value.shape == write.ref.shape;
   return is_alike && !write.region.defined() ? WritePath::kShards : WritePath::kGathered;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -49,7 +50,10 @@ std::shared_ptr<const Specialization> agree_on_specialization(ActiveProgram& pro
 class Engine final : public trace::InterventionHooks {
  public:
   Engine(Context context, const comm::ProcessGroup& tensor, const comm::ProcessGroup& world)
-      : context_(std::move(context)), tensor_(tensor), world_(world), desired_(context_) {}
+      : context_(std::move(context)),
+        tensor_(std::make_shared<const comm::ProcessGroup>(tensor)),
+        world_(world),
+        desired_(context_) {}
   Engine(const Engine&) = delete;  // desired_ refers to context_
 
   void use_modules(trace::ModuleCalls modules) override { modules_ = std::move(modules); }
@@ -72,7 +76,7 @@ class Engine final : public trace::InterventionHooks {
       if (preview_ == nullptr) program->counts.was_due = true;
       if (scope.phase == trace::Phase::kGeneration && !begin_token(*program, scope)) return;
       const auto specialization = agree_on_specialization(
-          *program, {tokens.ids.size(0), tokens.ids.size(1)}, context_, tensor_);
+          *program, {tokens.ids.size(0), tokens.ids.size(1)}, context_, *tensor_);
       if (specialization->error) {
         if (preview_ == nullptr && !scope.is_copy) ++program->counts.failed;
         if (!prompted_.empty()) prompt_errors_[program->name] = specialization->error->message;
@@ -80,7 +84,7 @@ class Engine final : public trace::InterventionHooks {
         return;
       }
       if (pass == nullptr) {
-        SavedValues* saved = tensor_.rank() == 0 && !scope.is_copy ? &saved_ : nullptr;
+        SavedValues* saved = tensor_->rank() == 0 && !scope.is_copy ? &saved_ : nullptr;
         pass = std::make_unique<EnginePass>(
             ForwardEnv{context_, tensor_, modules_, scope, tokens, saved, is_rehearsal});
       }
@@ -157,11 +161,11 @@ class Engine final : public trace::InterventionHooks {
   }
 
   std::optional<json> report(std::int64_t step) override {
-    return report_counts(in_force_, tensor_, world_, step);
+    return report_counts(in_force_, *tensor_, world_, step);
   }
 
   std::vector<json> take_saved() override {
-    return gather_saved(std::exchange(saved_, {}).notifications, in_force_, tensor_, world_);
+    return gather_saved(std::exchange(saved_, {}).notifications, in_force_, *tensor_, world_);
   }
 
   base::Result<trace::FileContents> read_files(const json& params) override {
@@ -196,7 +200,7 @@ class Engine final : public trace::InterventionHooks {
     });
   }
 
-  json preview_writes() override { return intervene::preview_writes(preview_, tensor_, world_); }
+  json preview_writes() override { return intervene::preview_writes(preview_, *tensor_, world_); }
 
   std::string preview_misfit() const override { return misfit_; }
 
@@ -259,7 +263,7 @@ class Engine final : public trace::InterventionHooks {
   }
 
   const Context context_;
-  const comm::ProcessGroup tensor_;
+  const std::shared_ptr<const comm::ProcessGroup> tensor_;
   const comm::ProcessGroup world_;
   trace::ModuleCalls modules_;
 

@@ -140,7 +140,7 @@ void EnginePass::end() {
     programs.push_back(std::move(pass.program));
   }
   programs_.clear();
-  join_touched(programs, env_.tensor, kMaxTouched);
+  join_touched(programs, *env_.tensor, kMaxTouched);
 }
 
 }  // namespace tt::intervene

@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <utility>
+#include <vector>
+
 #include "tensor_tracer/comm/shards.h"
 
 namespace tt::intervene {
@@ -12,6 +15,32 @@ using mesh::Placement;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+// What a node of the graph keeps. A program may be gone before the backward.
+class Sharing : public torch::CustomClassHolder {
+ public:
+  Sharing(Placement of, const SharedGroup& group)
+      : placement(std::move(of)), rank(group->rank()), ranks(group->size()), group_(group) {}
+
+  /// Null: the tracer has left the group.
+  SharedGroup group() const { return group_.lock(); }
+
+  const Placement placement;
+  const int rank;
+  const int ranks;
+
+ private:
+  const std::weak_ptr<const comm::ProcessGroup> group_;
+};
+
+void keep(AutogradContext* ctx, const Placement& placement, const SharedGroup& group) {
+  ctx->saved_data["sharing"] =
+      c10::IValue::make_capsule(c10::make_intrusive<Sharing>(placement, group));
+}
+
+c10::intrusive_ptr<Sharing> kept(AutogradContext* ctx) {
+  return c10::static_intrusive_pointer_cast<Sharing>(ctx->saved_data["sharing"].toCapsule());
+}
+
 // If several ranks hold copies of a chunk, they hold partial sums of its gradient, or copies of it.
 Placement gradient_of(Placement placement, int ranks) {
   for (mesh::Segment& segment : placement.segments)
@@ -19,27 +48,41 @@ Placement gradient_of(Placement placement, int ranks) {
   return placement;
 }
 
-template <typename T>
-void keep(AutogradContext* ctx, const char* name, const T& object) {
-  ctx->saved_data[name] = reinterpret_cast<std::int64_t>(&object);
+// The logical tensor with this rank's shard alone.
+at::Tensor own_part(const at::Tensor& local, const Sharing& sharing) {
+  const Placement& placement = sharing.placement;
+  std::vector<std::int64_t> shape = local.sizes().vec();
+  shape[static_cast<std::size_t>(placement.dim)] = placement.full_size();
+  at::Tensor full = at::zeros(shape, local.options());
+  for (const auto& at : mesh::intervals_of_rank(placement, sharing.rank, sharing.ranks)) {
+    const std::int64_t width = at.end - at.begin;
+    full.narrow(placement.dim, at.begin, width)
+        .copy_(local.narrow(placement.dim, at.local_begin, width));
+  }
+  return full;
 }
 
-template <typename T>
-const T& kept(AutogradContext* ctx, const char* name) {
-  return *reinterpret_cast<const T*>(ctx->saved_data[name].toInt());
+// The training must not see that the tracer has ended, here or on another rank.
+at::Tensor gather_gradient(const at::Tensor& local, const Sharing& sharing) {
+  const SharedGroup group = sharing.group();
+  if (group == nullptr) return own_part(local, sharing);
+  try {
+    return comm::all_gather_full(local, gradient_of(sharing.placement, sharing.ranks), *group);
+  } catch (const comm::CommError&) {
+    return own_part(local, sharing);
+  }
 }
 
 class Gather : public torch::autograd::Function<Gather> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& local,
-                            const Placement& placement, const comm::ProcessGroup& group) {
-    keep(ctx, "placement", placement);
-    keep(ctx, "group", group);
-    return comm::all_gather_full(local, placement, group);
+                            const Placement& placement, const SharedGroup& group) {
+    keep(ctx, placement, group);
+    return comm::all_gather_full(local, placement, *group);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    return {scatter_partial_sums(gradients[0], kept<Placement>(ctx, "placement"),
-                                 kept<comm::ProcessGroup>(ctx, "group")),
+    const auto sharing = kept(ctx);
+    return {scatter_partial_sums(gradients[0], sharing->placement, sharing->rank, sharing->ranks),
             at::Tensor(), at::Tensor()};
   }
 };
@@ -47,36 +90,33 @@ class Gather : public torch::autograd::Function<Gather> {
 class Scatter : public torch::autograd::Function<Scatter> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& full,
-                            const Placement& placement, const comm::ProcessGroup& group) {
-    keep(ctx, "placement", placement);
-    keep(ctx, "group", group);
-    return comm::take_shard(full, placement, group.rank(), group.size());
+                            const Placement& placement, const SharedGroup& group) {
+    keep(ctx, placement, group);
+    return comm::take_shard(full, placement, group->rank(), group->size());
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    const auto& group = kept<comm::ProcessGroup>(ctx, "group");
-    const Placement placement = gradient_of(kept<Placement>(ctx, "placement"), group.size());
-    return {comm::all_gather_full(gradients[0], placement, group), at::Tensor(), at::Tensor()};
+    return {gather_gradient(gradients[0], *kept(ctx)), at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
 at::Tensor gather_shards(const at::Tensor& local, const Placement& placement,
-                         const comm::ProcessGroup& group) {
+                         const SharedGroup& group) {
   return Gather::apply(local, placement, group);
 }
 
 at::Tensor scatter_shards(const at::Tensor& full, const Placement& placement,
-                          const comm::ProcessGroup& group) {
+                          const SharedGroup& group) {
   return Scatter::apply(full, placement, group);
 }
 
-at::Tensor scatter_partial_sums(const at::Tensor& full, const Placement& placement,
-                                const comm::ProcessGroup& group) {
-  at::Tensor local = comm::take_shard(full, placement, group.rank(), group.size());
+at::Tensor scatter_partial_sums(const at::Tensor& full, const Placement& placement, int rank,
+                                int ranks) {
+  at::Tensor local = comm::take_shard(full, placement, rank, ranks);
   if (placement.segments.front().copies_gradient) return local;
-  for (const auto& interval : mesh::intervals_of_rank(placement, group.rank(), group.size())) {
-    if (interval.owner == group.rank()) continue;
+  for (const auto& interval : mesh::intervals_of_rank(placement, rank, ranks)) {
+    if (interval.owner == rank) continue;
     local.narrow(placement.dim, interval.local_begin, interval.end - interval.begin).zero_();
   }
   return local;

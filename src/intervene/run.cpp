@@ -106,8 +106,8 @@ at::Tensor Run::input_of(const Source& source, bool is_local) {
       return pass_.values->parameters[source.index].to(env_.context.device);
     case Source::Kind::kNoise: {
       const NoiseSource& noise = layer_.noises[source.index];
-      return draw_noise(noise.kind, noise.ref, env_.scope, env_.context.seed, env_.tensor.rank(),
-                        env_.tensor.size(), is_local)
+      return draw_noise(noise.kind, noise.ref, env_.scope, env_.context.seed, env_.tensor->rank(),
+                        env_.tensor->size(), is_local)
           .to(env_.context.device);
     }
     case Source::Kind::kSaved:
@@ -182,19 +182,32 @@ at::Tensor Run::condition_of(const graph::Effect& effect, bool is_local) {
 
 at::Tensor Run::whole(const Write& write, const at::Tensor& local) const {
   if (!write.ref.is_sharded()) return local;
-  if (write.ref.gradient) return comm::all_gather_full(local, write.ref.placement, env_.tensor);
+  if (write.ref.gradient) return comm::all_gather_full(local, write.ref.placement, *env_.tensor);
   return gather_shards(local, write.ref.placement, env_.tensor);
 }
 
 at::Tensor Run::shard(const Write& write, const at::Tensor& full) const {
   if (!write.ref.is_sharded()) return full;
-  if (write.ref.gradient) return scatter_partial_sums(full, write.ref.placement, env_.tensor);
+  if (write.ref.gradient)
+    return scatter_partial_sums(full, write.ref.placement, env_.tensor->rank(),
+                                env_.tensor->size());
   return scatter_shards(full, write.ref.placement, env_.tensor);
 }
 
+// The positions that the program's `when` selects, with all dims of the place: of the logical
+// tensor, or of this rank's part.
+at::Tensor Run::selection(const Write& write, bool is_local) const {
+  const at::Tensor wide = widen(selected_, write.ref);
+  const mesh::Placement& placement = write.ref.placement;
+  const bool is_cut = is_local && placement.is_sharded() && placement.dim == write.ref.sequence_dim;
+  if (!is_cut) return wide;
+  return comm::take_shard(wide, placement, env_.tensor->rank(), env_.tensor->size());
+}
+
 // The old tensor, with `value` at the elements that heads, index, condition and selection choose.
+// `is_local`: all are this rank's part.
 at::Tensor Run::renew(const Write& write, const at::Tensor& old, const at::Tensor& value,
-                      const at::Tensor& condition) const {
+                      const at::Tensor& condition, bool is_local) const {
   const at::Tensor cast = value.to(old.scalar_type());
   const bool is_some = condition.defined();
   const auto chosen = [&](const at::Tensor& part) {
@@ -221,7 +234,7 @@ at::Tensor Run::renew(const Write& write, const at::Tensor& old, const at::Tenso
     }
   }
   if (selected_.defined() && !write.ref.is_weight)
-    renewed = at::where(widen(selected_, write.ref), renewed, old);
+    renewed = at::where(selection(write, is_local), renewed, old);
   return renewed.contiguous();
 }
 
@@ -233,11 +246,11 @@ at::Tensor Run::fill(const Write& write, const at::Tensor& now, const at::Tensor
     where = where.defined() ? where.logical_and(mask) : mask;
   };
   if (write.region.defined()) {
-    narrow_to(comm::take_shard(write.region, write.ref.placement, env_.tensor.rank(),
-                               env_.tensor.size()));
+    narrow_to(comm::take_shard(write.region, write.ref.placement, env_.tensor->rank(),
+                               env_.tensor->size()));
   }
   if (condition.defined()) narrow_to(condition);
-  if (selected_.defined() && !write.ref.is_weight) narrow_to(widen(selected_, write.ref));
+  if (selected_.defined() && !write.ref.is_weight) narrow_to(selection(write, true));
   const at::Tensor one = value.to(now.scalar_type()).reshape({});
   return where.defined() ? at::where(where, one, now) : one.expand_as(now).contiguous();
 }
@@ -255,7 +268,7 @@ at::Tensor Run::write(std::size_t index, const at::Tensor& now) {
     const at::Tensor old = whole(write, now);
     const at::Tensor& from = full_of(value);
     const at::Tensor condition = condition_of(effect, false);
-    renewed = shard(write, renew(write, old, from, condition));
+    renewed = shard(write, renew(write, old, from, condition, false));
   } else if (write.path == WritePath::kFilled) {
     const at::Tensor& from = full_of(value);
     const at::Tensor condition = condition_of(effect, true);
@@ -263,7 +276,7 @@ at::Tensor Run::write(std::size_t index, const at::Tensor& now) {
   } else {
     const at::Tensor& from = write.ref.is_sharded() ? value.local : full_of(value);
     const at::Tensor condition = condition_of(effect, write.ref.is_sharded());
-    renewed = renew(write, now, from, condition);
+    renewed = renew(write, now, from, condition, true);
   }
   count(write, now);
   if (program_.is_preview && is_counted()) sum_change(write, now, renewed);
@@ -281,9 +294,9 @@ at::Tensor Run::touched_by(const Write& write, const at::Tensor& condition) cons
   if (!condition.defined()) {
     const at::Tensor region =
         write.region.defined() ? write.region : at::ones(write.ref.shape, options);
-    return region.logical_and(widen(selected_, write.ref));
+    return region.logical_and(selection(write, false));
   }
-  return renew(write, at::zeros(write.ref.shape, options), at::ones({}, options), condition);
+  return renew(write, at::zeros(write.ref.shape, options), at::ones({}, options), condition, false);
 }
 
 // A condition that was computed on shards is not gathered only for the count.
@@ -299,7 +312,7 @@ void Run::count(const Write& write, const at::Tensor& now) {
     return count(write.effect, positions_of(touched, write.ref).sum().item<std::int64_t>());
   }
   at::Tensor touched = condition->local.expand(now.sizes());
-  if (selected_.defined()) touched = touched.logical_and(widen(selected_, write.ref));
+  if (selected_.defined()) touched = touched.logical_and(selection(write, true));
   program_.counts.touched.push_back(
       {program_.place_of(write.effect, layer_index_), positions_of(touched, write.ref).cpu()});
 }
@@ -356,7 +369,7 @@ bool Run::skips(std::size_t index) {
   if (effect.condition) {
     Slot& slot = values_[*effect.condition];
     decision.fill_(slot.is_defined() && full_of(slot).all().item<bool>() ? 1 : 0);
-    env_.tensor.broadcast(decision, 0);
+    env_.tensor->broadcast(decision, 0);
   }
   if (decision.item<std::uint8_t>() == 0) return false;
   act();

@@ -24,7 +24,7 @@ struct SavedValues {
 /// The environment that all runs of one pass share. It outlives the runs.
 struct ForwardEnv {
   const Context& context;
-  const comm::ProcessGroup& tensor;
+  std::shared_ptr<const comm::ProcessGroup> tensor;
   const trace::ModuleCalls& modules;
   trace::ForwardScope scope;
   trace::ProgramTokens tokens;
@@ -80,8 +80,9 @@ class Run {
   bool must_wait(const graph::Effect& effect) const;
   bool has_values(const graph::Effect& effect);
   at::Tensor condition_of(const graph::Effect& effect, bool is_local);
+  at::Tensor selection(const Write& write, bool is_local) const;
   at::Tensor renew(const Write& write, const at::Tensor& old, const at::Tensor& value,
-                   const at::Tensor& condition) const;
+                   const at::Tensor& condition, bool is_local) const;
   at::Tensor fill(const Write& write, const at::Tensor& now, const at::Tensor& value,
                   const at::Tensor& condition) const;
   at::Tensor whole(const Write& write, const at::Tensor& local) const;

@@ -24,6 +24,8 @@ struct Segment {
   /// Not empty: the segment consists of so many blocks of equal size, and blocks[i] is the chunk
   /// that block i belongs to; a rank holds its blocks in logical order. Empty: as above.
   std::vector<int> blocks = {};
+
+  bool operator==(const Segment&) const = default;
 };
 
 /// The placement of one tensor on one mesh axis, in DTensor's terms.
@@ -44,6 +46,8 @@ struct Placement {
   bool is_sharded() const { return kind == Kind::kShard; }
   /// kShard: size of the whole dim.
   std::int64_t full_size() const;
+
+  bool operator==(const Placement&) const = default;
 };
 
 /// "replicate", "partial(sum)", or "shard(2)", followed by the segments if there are several or if
