@@ -6,8 +6,8 @@
     training.train_step = tt.megatron.wrap_train_step(training.train_step, port=8765)
     training.pretrain(…)
 
-Megatron-Core 0.16.1 has no means to observe a training: no callbacks, and no named sites for tensors
-inside the model. So the function that trains one step is replaced, and tensors come from hooks on modules.
+Megatron-Core 0.16.1 has no callbacks, and no named sites for tensors inside the model. So the function that trains one
+step is replaced, and tensors come from hooks on modules.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from torch import Tensor
 from tensor_tracer.attaching import AttachedRun, RunStopped, attach
 
 
-def wrap_train_step(
-    train_step: Callable[..., Any], run: AttachedRun | None = None, **options: Any
-) -> Callable[..., Any]:
+def wrap_train_step(train_step: Callable[..., Any], run: AttachedRun | None = None, **options: Any) -> Callable[..., Any]:
     """A function that does what `train_step` does, inside run.step(), and logs the loss, the norm of the gradient,
     and the learning rate with which the step was taken.
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import gc
 import os
 import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -335,9 +337,13 @@ class Failing:
         return getattr(self._native, name)
 
 
-def fail(attach: dict[str, Any], kind: str, wrap: str, method: str, rank: int, program: str = "") -> list[float]:
-    """From step 4 on a call of the library fails on one rank."""
+def fail(
+    attach: dict[str, Any], kind: str, wrap: str, method: str, rank: int, program: str = "", watches: bool = False
+) -> list[float]:
+    """From step 4 on a call of the library fails on one rank. `watches`: the optimizer is watched."""
     training = Training(kind, wrap, attach)
+    if watches:
+        training.run.watch_optimizer(training.optimizer)
     if training.rank == rank:
         native, training.run._native = training.run._native, None
         training.run._native = Failing(native, method, training)
@@ -352,6 +358,8 @@ def fail(attach: dict[str, Any], kind: str, wrap: str, method: str, rank: int, p
 
 def left_behind(attach: dict[str, Any], kind: str, wrap: str, raises: bool) -> dict[str, Any]:
     """What is there before attach() and after detach()."""
+    from tensor_tracer.attaching import points
+
     training = Training(kind, wrap, None)
 
     def count() -> dict[str, Any]:
@@ -363,15 +371,21 @@ def left_behind(attach: dict[str, Any], kind: str, wrap: str, raises: bool) -> d
         ours = sorted(name for name in tasks if name.startswith("tt-"))
         loops = sum(name.startswith("gloo_tcp_loop") for name in tasks)
         children = descendants(os.getpid())
+        optimizer = training.optimizer
+        of_optimizer = len(optimizer._optimizer_step_pre_hooks) + len(optimizer._optimizer_step_post_hooks)
         return {"hooks": hooks_of(training.model), "tensors": tensors, "threads": threads, "groups": groups,
-                "names": names, "ours": ours, "loops": loops, "children": children}  # fmt: skip
+                "names": names, "ours": ours, "loops": loops, "children": children, "of optimizer": of_optimizer,
+                "watchers of points": len(points._watchers)}  # fmt: skip
 
     before = count()
     import tensor_tracer as tt
 
     training.run = tt.attach(training.model, **attach)
+    training.run.watch_optimizer(training.optimizer)
     for step in range(1, 4):
         training.step(step)
+        if step == 1:
+            training.run.intervene("layers[2].output *= 1.0")
     while_attached = count()
     if raises:
         with contextlib.suppress(ZeroDivisionError), training.run.step():
@@ -379,6 +393,17 @@ def left_behind(attach: dict[str, Any], kind: str, wrap: str, raises: bool) -> d
             raise ZeroDivisionError
     training.run.detach()
     return {"before": before, "attached": while_attached, "after": count()}
+
+
+def forgotten(attach: dict[str, Any]) -> list[bool]:
+    """Whether model and optimizer are gone once the script has no reference to them."""
+    training: Any = Training("plain", "none", attach)
+    training.run.watch_optimizer(training.optimizer)
+    kept = [weakref.ref(training.root), weakref.ref(training.optimizer)]
+    training.steps(3)
+    training = None
+    gc.collect()
+    return [one() is None for one in kept]
 
 
 # --- ranks that differ ---

@@ -8,7 +8,7 @@ import tensor_tracer as tt
 import torch
 import torch.distributed as dist
 from attach_scenarios import Options
-from attached_training import VOCABULARY, make_model
+from attached_training import VOCABULARY, Plain, make_model
 from torch import Tensor, nn
 
 
@@ -54,6 +54,50 @@ def uneven(attach: Options, rows: list[int]) -> list[list[bool]]:
             found.append([bool((row == 0).all()) for row in logits])
     run.detach()
     return found
+
+
+def reads_back(attach: Options, rows: list[list[int]]) -> list[list[bool]]:
+    """A program makes the logits of a micro-batch their mean of the step before. `rows`: of the micro-batches, by step.
+    Returns where they are one number."""
+    model = make_model("plain", "none")
+    run = tt.attach(model, **attach)  # type: ignore[arg-type]
+    found = []
+    for step, of_step in enumerate(rows, 1):
+        found.append(list[bool]())
+        with run.step():
+            for count in of_step:
+                logits = model(batch_of(step, count, 5))
+                logits.square().mean().backward()
+                found[-1].append(bool((logits == logits[0, 0, 0]).all()))
+        if step == 1:
+            run.intervene('save(logits.mean(), "mean", send=False)\nlogits = logits * 0.0 + saved("mean")')
+    run.detach()
+    return found
+
+
+class FromEmbeddings(Plain):
+    """A model that does not get its tokens."""
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        for block in self.blocks:
+            hidden = block(hidden)
+        return self.head(hidden)  # type: ignore[no-any-return]
+
+
+def told(attach: Options, rows: list[int]) -> Tensor:
+    """The step gets the tokens of all its micro-batches, which have so many rows. After it comes an evaluation of other
+    texts. Returns the tokens."""
+    model, embedding = FromEmbeddings(), nn.Embedding(VOCABULARY, 32)
+    run = tt.attach(model, **attach)  # type: ignore[arg-type]
+    ids = batch_of(1, sum(rows), 5)
+    for _ in range(3):
+        with run.step(ids):
+            for part in ids.split(rows):
+                model(embedding(part)).square().mean().backward()
+        with torch.no_grad():
+            model(embedding(batch_of(2, rows[0], 5)))
+    run.detach()
+    return ids
 
 
 def evaluated(attach: Options) -> None:

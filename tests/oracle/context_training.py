@@ -75,6 +75,7 @@ def train(
     if attach is not None:
         import tensor_tracer as tt
 
+        groups = len(dist.distributed_c10d._world.pg_map)
         contexts = {"context_parallel_group": group, "context_parallel_order": order} if group is not None else {}
         run = tt.attach(model, **attach, **contexts)
         run.watch_optimizer(optimizer)
@@ -101,6 +102,7 @@ def train(
     found |= {"partial": witness.partial, "own": own, "points": run.points() if run is not None else []}
     if run is not None:
         run.detach()
+        assert len(dist.distributed_c10d._world.pg_map) == groups, "a process group is left"
     return found
 
 
@@ -139,6 +141,66 @@ def of_lengths(lengths: list[list[int]], attach: dict[str, Any], evaluates: bool
         if evaluates and rank == 0:
             with torch.no_grad():
                 model(torch.cat([ids, ids], 1))
+    run.detach()
+
+
+def of_packed(packed: list[int], attach: dict[str, Any]) -> None:
+    """In the steps `packed`, the model gets packed sequences, as one of Megatron-Core may."""
+    import tensor_tracer as tt
+    from attached_training import Plain
+
+    class Packing(Plain):
+        def forward(self, ids: Tensor, packed_seq_params: Any = None) -> Tensor:
+            return super().forward(ids)
+
+    model = Packing()
+    run = tt.attach(model, **attach, context_parallel_group=dist.group.WORLD, context_parallel_order="zigzag")
+    for step in range(1, 5):
+        with run.step():
+            own = batch_of(step)[:, 4 * dist.get_rank() :][:, :4]
+            model(own % 8, packed_seq_params=object() if step in packed else None).square().mean().backward()
+    run.detach()
+
+
+def stages_of_lengths(attach: dict[str, Any]) -> None:
+    """Two pipeline stages of two context-parallel ranks. After step 2, they evaluate shorter sequences."""
+    import tensor_tracer as tt
+    from attached_training import Plain
+
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("pp", "cp"))
+    stage, whole = mesh.get_local_rank("pp"), Plain()
+    blocks = whole.blocks[:2] if stage == 0 else whole.blocks[2:]
+
+    class Part(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.blocks = whole.embedding if stage == 0 else None, blocks
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = x if self.embedding is None else self.embedding(x)
+            for block in self.blocks:
+                x = block(x)
+            return x
+
+    model = Part()
+    groups = {"pipeline_parallel_group": mesh["pp"], "context_parallel_group": mesh["cp"], "context_parallel_order": "zigzag"}
+    run = tt.attach([model], **attach, **groups)
+
+    def forward(length: int) -> Tensor:
+        if stage == 0:
+            sent: Tensor = model(batch_of(1)[:2, :length] % 8)
+            dist.send(sent.detach(), dist.get_rank() + 2)
+            return sent
+        received = torch.empty(2, length, 32)
+        dist.recv(received, dist.get_rank() - 2)
+        return model(received)  # type: ignore[no-any-return]
+
+    for step in range(1, 5):
+        with run.step():
+            forward(4).square().mean().backward()
+        if step == 2:
+            with torch.no_grad():
+                forward(2)
     run.detach()
 
 

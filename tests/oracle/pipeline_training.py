@@ -283,6 +283,7 @@ def train(out: Path, options: dict[str, Any]) -> dict[str, Any]:
     if options.get("attach") is not None:
         import tensor_tracer as tt
 
+        groups = len(dist.distributed_c10d._world.pg_map)
         run = tt.attach(trained.stages, **options["attach"])
         if watches:
             run.watch_optimizer(optimizer)
@@ -312,6 +313,8 @@ def train(out: Path, options: dict[str, Any]) -> dict[str, Any]:
         (out / f"points{rank}.json").write_text(json.dumps(run.points()))
         if not options.get("ends"):
             run.detach()
+            assert len(dist.distributed_c10d._world.pg_map) == groups, "a process group is left"
+            assert not any("forward_one_chunk" in vars(stage) for stage in trained.stages), "a method is replaced"
     found = {"losses": of_steps, "values": {}, "gradients": {}, "updates": updates}
     for witness in witnesses:
         found["values"] |= witness.values

@@ -8,8 +8,12 @@ from typing import Any
 import attached_batches as scenarios
 import pytest
 import torch
+from attached_training import make_model
 from forked_ranks import run_ranks
+from tensor_tracer import TensorTracerError
+from tensor_tracer.attaching.parts import find_parts
 from test_attach_safety import EVERY, environment, options, records
+from torch import nn
 
 pytestmark = pytest.mark.nightly(suite="attach")
 
@@ -38,6 +42,60 @@ def test_rows_count_over_micro_batches_of_other_sizes(rows: list[int], tmp_path:
     assert [row for row, is_zero in enumerate(together) if is_zero] == [3]
     first = {(record.micro_batch, record.first_row) for record in records(tmp_path) if record.point == "HiddenStates"}
     assert first == {(0, 0)}
+
+
+def test_a_program_reads_back_what_it_saved_in_the_same_micro_batch_of_another_size(tmp_path: Path) -> None:
+    rows = [[2, 2], [2, 2], [3, 1], [1, 3]]
+    (found,) = run_ranks(scenarios.reads_back, 1, tmp_path, options(tmp_path), rows, env=environment(tmp_path))
+    assert found == [[False, False], [False, False], [True, True], [True, True]]
+
+
+@pytest.mark.parametrize("rows", [[2, 2], [3, 1], [1, 3]], ids=str)
+def test_a_step_may_get_the_tokens_of_its_micro_batches(rows: list[int], tmp_path: Path) -> None:
+    every = {"micro_batches": "0-1", "phases": ["train", "eval"], "rows": 0}
+    plan = {"entries": [{"point": "InputTokens", **every}, {"point": "HiddenStates", "layers": "1", **every}]}
+    (ids,) = run_ranks(scenarios.told, 1, tmp_path, options(tmp_path, plan=plan), rows, env=environment(tmp_path))
+    found = [record for record in records(tmp_path) if record.step > 1]
+    in_training = [record for record in found if record.phase == "train"]
+    assert {record.point for record in in_training} == {"InputTokens", "HiddenStates"}
+    for record in in_training:
+        own = ids.split(rows)[record.micro_batch]
+        assert record.first_row == sum(rows[: record.micro_batch])
+        if record.point == "InputTokens":  # and the next ones
+            assert torch.equal(torch.from_numpy(record.values[0].copy()).long(), own)
+    evaluated = [record for record in found if record.phase == "eval"]
+    assert {record.point for record in evaluated} == {"HiddenStates"}, "its tokens are not known"
+
+
+class Wrapper(nn.Module):
+    """As DistributedDataParallel, which needs a group."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+
+def compiled_inside() -> nn.Module:
+    return Wrapper(torch.compile(make_model("plain", "none"), backend="eager"))  # type: ignore[arg-type]
+
+
+def compiled_outside() -> Any:
+    return torch.compile(Wrapper(make_model("plain", "none")), backend="eager")
+
+
+def compiled_in_place() -> nn.Module:
+    model = Wrapper(make_model("plain", "none"))
+    model.compile(backend="eager")
+    return model
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("make", [compiled_inside, compiled_outside, compiled_in_place])
+def test_a_compiled_model_is_refused_with_wrappers_in_any_order(make: Any) -> None:
+    with pytest.raises(TensorTracerError, match="the whole model is compiled") as refused:
+        find_parts(make())
+    assert refused.value.code == "compiled"
+    assert find_parts(Wrapper(make_model("plain", "none")))[0].stage is None
 
 
 def test_evaluations_count_their_forwards(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ PROGRAMS = {
     "scaled": "layers[2].self_attn.o_proj.output = layers[2].self_attn.o_proj.output * (1 + layers[1].output.mean(dim=-1, keepdim=True))",
     "lens": "layers[2].output = layers[2].output * (1 + 0.1 * output_layer(final_norm(layers[1].output[:, 2:4])).mean())",
     "mean": "layers[2].output = layers[2].output - layers[1].output.mean(1, keepdim=True)",
+    "tokens": 'layers[2].output *= 1.5\nwhen(tokens="1-3", rows="0")',
+    "last token": 'layers[1].output = 0.5\nwhen(tokens="-1")',
 }
 
 
@@ -58,18 +60,19 @@ def test_records_on_a_mesh_with_tensor_parallelism(sharing: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("shape", "sharing", "refused"),
-    [((1, 2, 1), "none", {}), ((1, 1, 2), "sequence", {}), ((1, 2, 2), "tensor", {}),
-     ((1, 2, 2), "sequence", {"lens": "tensor-parallel ranks must not share the vocabulary"})],
+    ("shape", "sharing", "order", "refused"),
+    [((1, 2, 1), "none", "zigzag", {}), ((1, 1, 2), "sequence", "zigzag", {}), ((1, 2, 2), "tensor", "contiguous", {}),
+     *[((1, 2, 2), "sequence", order, {"lens": "tensor-parallel ranks must not share the vocabulary"})
+       for order in ("zigzag", "contiguous")]],
 )  # fmt: skip
 def test_programs_act_on_whole_sequences(
-    shape: tuple[int, int, int], sharing: str, refused: dict[str, str], tmp_path: Path
+    shape: tuple[int, int, int], sharing: str, order: str, refused: dict[str, str], tmp_path: Path
 ) -> None:
     found = {}
     accepted = {name: text for name, text in PROGRAMS.items() if name not in refused}
     for name, of, programs in (("one", (1, 1, 1), accepted), ("ranks", shape, PROGRAMS)):
         folder = tmp_path / name
-        arguments: Any = (of, "zigzag", options(folder, plan=WITH_UPDATES), programs, sharing)
+        arguments: Any = (of, order, options(folder, plan=WITH_UPDATES), programs, sharing)
         ranks = run_ranks(training.train, of[1] * of[2], folder, *arguments, env=environment(folder))
         found[name] = {key_of(record): record.values for record in records(folder)}
     assert ranks[0]["refused"].keys() == refused.keys()
@@ -134,6 +137,28 @@ def test_one_rank_may_evaluate_what_nobody_watches(tmp_path: Path) -> None:
     ended = Ranks(training.of_lengths, 2, tmp_path, [[4, 4]] * 3, attach, True, env=env).wait()
     assert all("off from step" not in one.output for one in ended), [one.output for one in ended]
     assert sorted({record.step for record in records(tmp_path)}) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("packed", "told", "steps"),
+    [([1, 2, 3, 4], "the tracer is off from step 2 on", []), ([3], "forwards with packed_seq_params are neither", [2, 4])],
+    ids=["all", "one"],
+)
+def test_packed_sequences_are_left_out(packed: list[int], told: str, steps: list[int], tmp_path: Path) -> None:
+    attach = options(tmp_path)
+    ended = Ranks(training.of_packed, 2, tmp_path, packed, attach, env=environment(tmp_path)).wait()
+    assert [one.exit_code for one in ended] == [0, 0], [one.output for one in ended]
+    assert ended[0].output.count(told) == 1 and "no forward with gradients" not in ended[0].output
+    assert sorted({record.step for record in records(tmp_path)}) == steps
+
+
+def test_later_stages_leave_out_an_evaluation_of_another_length(tmp_path: Path) -> None:
+    plan = {"entries": [{"point": "HiddenStates", "phases": ["train", "eval"], **EVERY}]}
+    ended = Ranks(training.stages_of_lengths, 4, tmp_path, options(tmp_path, plan=plan), env=environment(tmp_path)).wait()
+    assert [one.exit_code for one in ended] == [0] * 4, [one.output for one in ended]
+    assert all("step 2 has a forward that is neither traced" in ended[rank].output for rank in (0, 2))
+    found = {(record.layer, record.step, record.phase) for record in records(tmp_path)}
+    assert found == {(layer, step, "train") for layer in (1, 2, 3) for step in (2, 3, 4)}
 
 
 @pytest.mark.parametrize("axis", ["dp", "cp"])

@@ -4,6 +4,7 @@ ranks, beside the same trainings without the tracer."""
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections import Counter
 from pathlib import Path
@@ -167,6 +168,15 @@ def test_an_entry_of_a_wrong_placement_is_left_out(point: str, tmp_path: Path) -
     assert {record.point for record in records(tmp_path / "with")} == {"HiddenStates"}
 
 
+def test_placements_and_names_of_no_tensor_are_told(tmp_path: Path) -> None:
+    from torch.distributed.tensor import Shard
+
+    more = {"placements": {"blocks.*.upp.output": Shard(-1)}, "names": {"layers[n].upp.output": "Up"}}
+    (one,) = run_with(scenarios.train, 1, tmp_path, "plain", "none", 2, more=more)
+    assert "placements: no tensor has a path like 'blocks.*.upp.output'" in one.output
+    assert "names: no tensor has the path 'layers[n].upp.output'" in one.output
+
+
 @pytest.mark.parametrize("which", ["tokens", "rows", "features"])
 def test_records_follow_shapes_that_change_between_steps(which: str, tmp_path: Path) -> None:
     watched, alone = both(scenarios.other_shapes, 1, tmp_path, "plain", "none", which)
@@ -247,6 +257,37 @@ def test_an_error_of_the_tracer_does_not_reach_the_training(
     assert all("the tracer is off" in one.output or told in one.output for one in everybody)
 
 
+def test_a_tracer_that_ends_holds_no_group_of_a_watched_optimizer(tmp_path: Path) -> None:
+    """The other rank would wait for it, for half an hour."""
+    watched = run_with(scenarios.fail, 2, tmp_path / "with", "llama", "tp", "end_forward", 1, "", True)
+    place = tmp_path / "without"
+    assert results(watched) == run_ranks(scenarios.train, 2, place, None, "llama", "tp", 7, env=environment(place))
+    assert all("the tracer is off" in one.output for one in watched)
+
+
+IN_BACKWARD = [
+    "layers[1].mlp.activation -= layers[1].mlp.activation.mean(-1, keepdim=True)",
+    "layers[3].output *= 1 + output_layer(final_norm(layers[2].output[:, -1:])).mean() * 0.01",
+]
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize("program", IN_BACKWARD)
+def test_the_backward_of_a_program_survives_a_tracer_that_ends_before_it(program: str, tmp_path: Path) -> None:
+    watched = run_with(scenarios.fail, 2, tmp_path, "llama", "tp", "end_forward", 1, program)
+    losses = [loss for one in results(watched) for loss in one]
+    assert len(losses) == 14 and all(math.isfinite(loss) for loss in losses)
+    assert all("the tracer is off from step 4 on" in one.output for one in watched)
+
+
+def test_the_gradient_of_a_shared_value_survives_a_group_that_is_gone() -> None:
+    from tensor_tracer.attaching.head import _Shared
+
+    x = torch.ones(3, requires_grad=True)
+    (_Shared.apply(x, "gone") * torch.arange(3.0)).sum().backward()  # type: ignore[no-untyped-call]
+    assert x.grad is not None and x.grad.tolist() == [0.0, 1.0, 2.0]
+
+
 @pytest.mark.parametrize(("kind", "wrap", "ranks"), [("plain", "none", 1), ("llama", "tp", 2)])
 def test_a_program_that_fails_ends_and_the_training_goes_on(kind: str, wrap: str, ranks: int, tmp_path: Path) -> None:
     watched = run_with(scenarios.fail, ranks, tmp_path / "with", kind, wrap, "apply", ranks - 1, SCALES)
@@ -257,8 +298,8 @@ def test_a_program_that_fails_ends_and_the_training_goes_on(kind: str, wrap: str
     assert (ALL_IS_OFF if ranks > 1 else PLACE_IS_OFF) in watched[-1].output
 
 
-def run_with(work: Any, ranks: int, folder: Path, *arguments: Any) -> list[Ended]:
-    ended = Ranks(work, ranks, folder, options(folder), *arguments, env=environment(folder)).wait()
+def run_with(work: Any, ranks: int, folder: Path, *arguments: Any, more: Any = None) -> list[Ended]:
+    ended = Ranks(work, ranks, folder, options(folder, **(more or {})), *arguments, env=environment(folder)).wait()
     assert all(one.exit_code == 0 for one in ended), [one.output for one in ended]
     return ended
 
@@ -284,6 +325,10 @@ def test_detach_leaves_nothing_behind(kind: str, wrap: str, ranks: int, raises: 
             assert one.result["before"]["loops"] > 0 or torch.__version__ < "2.13"
 
 
+def test_a_detached_run_keeps_neither_model_nor_optimizer(tmp_path: Path) -> None:
+    assert run_ranks(scenarios.forgotten, 1, tmp_path, options(tmp_path), env=environment(tmp_path)) == [[True, True]]
+
+
 ERRORS = [
     ("twice", 1, {}, {}, "already_attached", "detach the earlier run first"),
     ("launched", 1, {}, {}, "not_initialized", "after init_process_group"),
@@ -293,6 +338,8 @@ ERRORS = [
     ("", 2, {"first_step": 1}, {"first_step": 5}, "invalid_argument", "first_step: it differs from that of rank 0"),
     ("", 2, {}, {"names": {"blocks.0.output": "Mine"}}, "invalid_argument", "names: it differs"),
     ("", 2, {}, {"placements": {"x": 3}}, "invalid_argument", "3 is not a placement"),
+    ("", 2, {}, {"tensor_parallel_axis": ("model",)}, "invalid_argument", "tensor_parallel_axis: it differs"),
+    ("", 1, {"names": "megatrom"}, {}, "invalid_argument", "names: 'megatrom' is not known; give hf, megatron, torchtitan"),
     ("", 2, {"plan": {"entries": [{"point": "none*"}]}}, {}, "invalid_argument", "no place has a name like"),
     ("", 2, {"plan": {"entries": [{"point": "Nowhere"}]}}, {}, "invalid_argument", "Nowhere"),
     ("", 2, {"plan": {"entries": 30 * [{"point": "*"}]}}, {}, "invalid_argument", "of '*', the plan has"),

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from tensor_tracer.attaching.updates import OfStage, names_of
-from test_attach_safety import environment, options, records
+from test_attach_safety import both, environment, options, records, results
 
 pytestmark = pytest.mark.nightly(suite="attach")
 
@@ -59,6 +59,27 @@ def train(attach: Options, kind: str, wrap: str, optimizer_kind: str) -> tuple[l
         training.run.detach()
     assert not training.optimizer._optimizer_step_pre_hooks, "a hook of the optimizer is left"
     return training.losses, steps, second
+
+
+def run_out_of_memory(attach: Options, when: str) -> list[float]:
+    """In step 4, rank 1 has no memory for the `copies` of the weights, or for their `updates`."""
+    from tensor_tracer.attaching import updates
+
+    training = Training("plain", "ddp", attach)
+    local_of, calls = updates.local_of, list[Tensor]()  # of a step
+    copies = len(list(training.model.parameters()))
+
+    def failing(tensor: Tensor) -> Tensor:
+        calls.append(tensor)
+        is_too_much = len(calls) > (0 if when == "copies" else copies)
+        if training.rank == 1 and len(training.losses) == 3 and is_too_much:
+            raise torch.OutOfMemoryError("no memory is left")
+        return local_of(tensor)
+
+    if training.run is not None:
+        training.run.watch_optimizer(training.optimizer)
+        updates.local_of = failing
+    return training.steps(6, lambda _step: calls.clear())
 
 
 def train_replicas(attach: Options) -> list[dict[str, list[float]]]:
@@ -143,3 +164,12 @@ def test_names_of_parameters_are_those_of_the_whole_model(layers: str, names: st
         for of_layers, of_names in zip(layers.split("|"), names.split("|"), strict=True)
     ]
     assert list(names_of(stages).values()) == expected.split()
+
+
+@pytest.mark.parametrize("when", ["copies", "updates"])
+def test_too_little_memory_leaves_a_record_out_and_the_training_goes_on(when: str, tmp_path: Path) -> None:
+    watched, alone = both(run_out_of_memory, 2, tmp_path, when, plan=PLAN)
+    assert results(watched) == results(alone)
+    assert "no record of Updates in step 4: no memory is left" in watched[1].output
+    assert "the tracer is off" not in watched[0].output + watched[1].output
+    assert [record.step for record in records(tmp_path / "with")] == [2, 6]

@@ -6,6 +6,7 @@ import atexit
 import json
 import os
 import sys
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -212,7 +213,7 @@ def _groups_of(prepared: _Prepared, axes: Mapping[str, Any], order: str | None) 
 
 def _begun(run: AttachedRun, sinks: Sequence[str | Settings], *, has_page: bool) -> AttachedRun:
     run.follow(sinks)
-    atexit.register(_finish, run, os.getpid())
+    atexit.register(_finish, weakref.ref(run), os.getpid())  # a detached run is not kept
     if has_page:
         _print_address(run)
     return run
@@ -227,9 +228,12 @@ def _print_address(run: AttachedRun) -> None:
     print(f"page   {hub['url']} (token in {hub['token_path']})" if is_private else f"page   {hub['page_url']}")
 
 
-def _finish(run: AttachedRun, process: int) -> None:
+def _finish(kept: weakref.ref[AttachedRun], process: int) -> None:
     """At the end of the process the queued messages are sent. The groups may be gone. A forked child has no threads
     of the run, which would have to end."""
+    run = kept()
+    if run is None:
+        return
     if os.getpid() == process:
         run.finish_sending()
     else:

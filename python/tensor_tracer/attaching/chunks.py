@@ -24,6 +24,9 @@ from tensor_tracer.attaching.table import LayerList, Site
 from tensor_tracer.attaching.tokens import find_tokens, given_positions
 
 
+kPacked = "forwards with packed_seq_params are neither traced nor changed with context parallelism"
+
+
 class Passes(Protocol):
     """What a chunk asks its run."""
 
@@ -46,8 +49,8 @@ class Passes(Protocol):
     def warn_missing(self, missing: Sequence[str]) -> None:
         """Tells of sites whose modules did not run."""
 
-    def given_tokens(self, micro_batch: int) -> Tensor | None:
-        """The tokens that the script gave to the step."""
+    def given_tokens(self, chunk: Chunk, received: Tensor | None) -> Tensor | None:
+        """Those of the micro-batch, from the tokens that the script gave to the step. `received`: what the chunk gets."""
 
     def begin(self, chunk: Chunk, tokens: Tensor | None, shape: tuple[int, ...], is_eval: bool) -> Any:
         """Opens a forward of the library; None: nothing wants it. `shape`: of the tokens, or of what the chunk gets."""
@@ -79,12 +82,13 @@ class Chunk:
         self.rows = 0  # of the step's forwards that have begun
         self.learned: Learner | None = None  # what the first forward showed; its hooks watch the backward
         self.positions: dict[str, tuple[int, ...]] = {}  # that the first forward got, as of given_positions()
+        self.received: tuple[int, ...] = ()  # the shape of the first tensor that the first forward got
+        self.is_packed = False  # forwards were left out, because they have packed sequences
         self._learner: Learner | None = None  # during that forward
         self._layouts, self._passes, self._tell = layouts, passes, tell
         self._caller, self._is_called = part.stage, part.stage is None
         self._is_shared = False  # by tensor-parallel ranks, which exchange numbers in a pass
         self._is_apart = False  # the forward that runs is one of the tracer
-        self._told_of_packed = False
         self._autocast = (False, torch.float32)  # of the last forward with gradients
         self._hooks = SiteHooks([], {}, tell, None)
         self._layers = LayerList(self.root, {})
@@ -191,18 +195,20 @@ class Chunk:
                 return
         self._forget_failed()
         self._end(lambda one: one.backward_began or one is self._now)
-        if not self._passes.takes(is_eval) or self._is_packed(kwargs):
+        if not self._passes.takes(is_eval):
+            return
+        if self._layouts.contexts > 1 and kwargs.get("packed_seq_params") is not None:
+            self._leave_out(is_eval)
             return
         with self._passes.guarded("the begin of a forward"):
             self._begin_forward(args, kwargs, is_eval)
 
-    # Megatron-Core then divides each document among context-parallel ranks, and not each row.
-    def _is_packed(self, kwargs: dict[str, Any]) -> bool:
-        is_packed = self._layouts.contexts > 1 and kwargs.get("packed_seq_params") is not None
-        if is_packed and not self._told_of_packed:
-            self._told_of_packed = True
-            self._tell("forwards with packed_seq_params are neither traced nor changed with context parallelism")
-        return is_packed
+    # Megatron-Core divides each document of packed sequences among context-parallel ranks, and not each row.
+    def _leave_out(self, is_eval: bool) -> None:
+        if self._passes.has_learned and not self.is_packed:
+            self._tell(kPacked)
+        self.is_packed = True
+        self.micro_batch += 0 if is_eval else 1
 
     # A script may try again after an exception, for example with a smaller batch. Other tensor-parallel ranks may wait
     # for the numbers of that forward.
@@ -217,15 +223,16 @@ class Chunk:
             self.rows = failed.rows_before
 
     def _begin_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any], is_eval: bool) -> None:
-        tokens = find_tokens(args, kwargs) if self.stage == 0 else None
-        if tokens is None:
-            tokens = self._passes.given_tokens(0 if is_eval else self.micro_batch)
         _, received = first_tensor(args if args else kwargs)
+        tokens = find_tokens(args, kwargs) if self.stage == 0 else None
+        if tokens is None and not is_eval:  # the script gave those of the step, which an evaluation does not have
+            tokens = self._passes.given_tokens(self, received)
         opened = _Open(None, is_eval, self.rows)
         if self._passes.has_learned:
             known = tokens if tokens is not None else received
             opened.native = self._passes.begin(self, tokens, () if known is None else tuple(known.shape), is_eval)
         elif self.learned is None:
+            self.received = () if received is None else tuple(received.shape)
             self._learn(tokens, received if self.stage > 0 else None)
             self.positions = given_positions(self.root, args, kwargs)
         if is_eval:

@@ -75,11 +75,12 @@ def head_size(known: Known, model: dict[str, Any]) -> int:
     return int(model["hidden_size"]) // int(model["num_attention_heads"]) if model["num_attention_heads"] > 1 else 0
 
 
-def unwrapped(model: nn.Module) -> nn.Module:
-    """The model inside DistributedDataParallel, Float16Module and other wrappers with one `module`. A model in
-    FullyShardedDataParallel runs only by this wrapper, which stays."""
-    while isinstance(inner := getattr(model, "module", None), nn.Module):
-        if wrapped_module(model) is not None or list(model.parameters(recurse=False)):
-            return model
-        model = inner
-    return model
+def wrappers_and_model(model: nn.Module) -> list[nn.Module]:
+    """DistributedDataParallel, Float16Module and other wrappers with one `module`, from outside to inside, and last the
+    model in them. A model in FullyShardedDataParallel runs only by this wrapper, which stays."""
+    found = [model]
+    while isinstance(inner := getattr(found[-1], "module", None), nn.Module):
+        if wrapped_module(found[-1]) is not None or list(found[-1].parameters(recurse=False)):
+            break
+        found.append(inner)
+    return found

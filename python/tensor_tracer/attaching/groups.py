@@ -124,18 +124,21 @@ def make_groups(
     )  # fmt: skip
 
 
-def whole_tokens(tokens: Tensor | None, rows: int, length: int, groups: Groups) -> tuple[Tensor, str]:
+def whole_tokens(
+    tokens: Tensor | None, shape: tuple[int, int], length: int, groups: Groups
+) -> tuple[Tensor, str]:  # fmt: skip
     """The tokens of the whole sequences, from those of this context-parallel rank, [rows, length]; zeros if a rank has
-    none; else empty and the shapes of the ranks, if one has others. Collective over the ranks that share tensors."""
+    none; else empty and the shapes of the ranks, if one has others. `shape`: of this rank, if it has no tokens. Collective
+    over the ranks that share tensors."""
     has_text = tokens is not None
-    mine = torch.tensor([*(tokens.shape if tokens is not None else (rows, length)), has_text], dtype=torch.int64)
+    mine = torch.tensor([*(tokens.shape if tokens is not None else shape), has_text], dtype=torch.int64)
     every = [torch.empty_like(mine) for _ in groups.shard_ranks]
     dist.all_gather(every, mine, group=groups.tracer)
     shapes = [(int(one[0]), int(one[1])) for one in every]
     if any(shape != (shapes[0][0], length) for shape in shapes):
         return torch.empty(0), ", ".join(map(str, shapes[:: len(groups.tensor_ranks)]))
     if tokens is None or not all(bool(one[2]) for one in every):
-        return torch.zeros(rows, length * groups.contexts.ranks, dtype=torch.int64), ""
+        return torch.zeros(shapes[0][0], length * groups.contexts.ranks, dtype=torch.int64), ""
     parts = [torch.empty_like(tokens) for _ in groups.shard_ranks]
     dist.all_gather(parts, tokens.contiguous(), group=groups.tracer)
     return groups.contexts.whole(torch.stack(parts[:: len(groups.tensor_ranks)])), ""

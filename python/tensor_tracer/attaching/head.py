@@ -119,7 +119,10 @@ class _Shared(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         total = gradients[0].contiguous().clone()
-        dist.all_reduce(total, group=_resolve_process_group(ctx.group))
+        try:
+            dist.all_reduce(total, group=_resolve_process_group(ctx.group))
+        except (RuntimeError, ValueError):  # the tracer has ended since the forward, here or on another rank
+            return gradients[0], None
         return total, None
 
 

@@ -65,8 +65,8 @@ def _part_of(one: Any) -> Part:
     if not isinstance(model, nn.Module):
         message = f"{type(model).__name__} is neither a torch.nn.Module nor a PipelineStage"
         raise TensorTracerError("invalid_argument", message, "model", "give the model, or its stages, not the schedule")
-    root = about.unwrapped(model)
-    if is_compiled(root):
+    *wrappers, root = about.wrappers_and_model(model)
+    if any(is_compiled(one) for one in (*wrappers, root)):
         raise TensorTracerError(
             "compiled", "the whole model is compiled, and compiled code calls no hooks of modules", "model",
             "compile its layers instead, or do not compile it while you watch",

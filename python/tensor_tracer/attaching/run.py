@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from tensor_tracer.attaching.agreement import agree, share
-from tensor_tracer.attaching.chunks import Chunk
+from tensor_tracer.attaching.chunks import Chunk, kPacked
 from tensor_tracer.attaching.extension import called
 from tensor_tracer.attaching.groups import Groups, whole_tokens
 from tensor_tracer.attaching.head import offer, withdraw
@@ -47,7 +47,10 @@ _kUneven = (
     "step {} has a forward that is neither traced nor changed: its context-parallel ranks must have equally many rows, and "
     "{} tokens in each, as in the first step; they have {}"
 )
-_kNoUpdate = "no record of Updates in step {}: the optimizer that is watched made no step on some rank"
+_kNoUpdate = (
+    "no record of Updates in step {}: on some rank, the optimizer that is watched made no step, or its numbers could not be "
+    "computed"
+)
 _kGraph = "a CUDA graph records the model: its replays call no modules, so they are not traced"
 _kEdited = "layers were added, removed or replaced: call detach() and attach() again to trace the new ones"
 _kHeadReplaced = (
@@ -246,7 +249,7 @@ class AttachedRun:
             message, remedy = "the first step has begun", "call it right after attach()"
             raise TensorTracerError("invalid_state", message, "watch_optimizer", remedy)
         roots = {chunk.stage: chunk.root for chunk in self._chunks}
-        self._updates = UpdateWatch(optimizer, roots, self._groups, self._updates_are_due)
+        self._updates = UpdateWatch(optimizer, roots, self._groups, self._updates_are_due, self._tell_of_updates)
 
     def intervene(self, program: str | dict[str, Any], *, name: str = "program") -> dict[str, Any] | None:
         """Puts a program in force from the next step on. Returns its description, on global rank 0; the calls of
@@ -335,6 +338,9 @@ class AttachedRun:
         if news := self._native.take_prompt_news():
             self._warn(news)
 
+    def _tell_of_updates(self, error: str) -> None:
+        self._warn_once(f"no record of Updates in step {self._step}: {error}", "an error of Updates")
+
     def _updates_are_due(self) -> bool:
         if not self.has_learned or not self._is_in_step:
             return False
@@ -372,6 +378,7 @@ class AttachedRun:
         self._far.close()
         if self._updates is not None:
             self._updates.remove()
+            self._updates = None  # it has the groups
         native, self._native = self._native, None
         withdraw(self._head)
         if self._prompts is not None:
@@ -437,17 +444,23 @@ class AttachedRun:
     def warn_missing(self, missing: Sequence[str]) -> None:
         self._warn_once(_kMissing.format(", ".join(missing), self._step), ", ".join(missing))
 
-    def given_tokens(self, micro_batch: int) -> Tensor | None:
-        """Those of the micro-batch, if the script gave the tokens of all of them."""
+    def given_tokens(self, chunk: Chunk, received: Tensor | None) -> Tensor | None:
         given = self._given_tokens
-        if given is None or self._table is None or given.shape[0] <= (rows := self._table.batch.rows):
+        if given is None or (self._table is None and chunk.stage > 0):  # in the first step, stage 0 tells of the tokens
             return given
-        return given[micro_batch * rows : (micro_batch + 1) * rows]
+        shape = () if received is None else tuple(received.shape)
+        rows = shape[self._rows_dim] if len(shape) == 3 else self._table.batch.rows if self._table is not None else len(given)
+        return given[chunk.rows : chunk.rows + rows] if rows < len(given) else given
+
+    @property
+    def _rows_dim(self) -> int:
+        """The dim of the rows in what a chunk gets."""
+        return int(self._table is not None and self._table.batch.is_sequence_first)
 
     def begin(self, chunk: Chunk, tokens: Tensor | None, shape: tuple[int, ...], is_eval: bool) -> Any:
         assert self._table is not None
         batch, has_text = self._table.batch, tokens is not None
-        rows = shape[1 if batch.is_sequence_first else 0] if len(shape) == 3 else batch.rows
+        rows = shape[self._rows_dim] if len(shape) == 3 else batch.rows
         rows = rows if tokens is None else tokens.shape[0]
         # The library counts evaluations in batches of as many micro-batches as a step has.
         number, micro_batch = divmod(chunk.evaluated, self._table.micro_batches) if is_eval else (0, chunk.micro_batch)
@@ -458,7 +471,10 @@ class AttachedRun:
         if self._has_contexts:
             if not self._native.wants_forward(scope, is_eval):
                 return None  # without a word to the other ranks
-            tokens, found = whole_tokens(tokens, rows, batch.context_tokens, self._groups)
+            of_rank = batch.context_tokens
+            if tokens is None and len(shape) == len(chunk.received) == 3:
+                of_rank = of_rank * shape[1 - self._rows_dim] // chunk.received[1 - self._rows_dim]
+            tokens, found = whole_tokens(tokens, (rows, of_rank), batch.context_tokens, self._groups)
             if found:
                 self._warn_once(_kUneven.format(self._step, batch.context_tokens, found), _kUneven)
                 return None
@@ -481,7 +497,11 @@ class AttachedRun:
     def _learn(self) -> None:
         """Makes the place table once each rank has run its part of the model in a step. Collective over all ranks."""
         has_run = all(chunk.learned is not None for chunk in self._chunks)
-        if all(share(has_run, self._groups.control)):
+        is_packed = not has_run and any(chunk.is_packed for chunk in self._chunks)
+        told = share((has_run, is_packed), self._groups.control)
+        if any(packed for _, packed in told):
+            self._switch_off(kPacked)
+        elif all(run for run, _ in told):
             self._use(make_table(self._chunks, self._groups, self._layouts, self._names, self._told, self._updates))
 
     def _use(self, table: Table) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 from collections import Counter
@@ -93,7 +94,7 @@ def make_table(
         warnings += [f"it is not known what the module passes on: {one}" for one in learner.failures]
     sites = _join(own, groups)
     _drop_unshared(sites, groups)
-    warnings += [f"names: no tensor has the path {one!r}" for one in names.unknown({site.full_path for site in sites})]
+    warnings += _unknown_paths(sites, names, layouts)
     places = with_joined(name_sites(sites, names, max(part.vocabulary for part in parts)), names.joined)
     head = Head.of(places, layouts.axis)
     if head is not None:
@@ -108,6 +109,15 @@ def make_table(
     description["facts"] |= _facts_of_replicas(parts, shown, groups.data_size) | {"untraced": untraced_rows(sites)}
     sites += [site for site in places if site.lens_of is not None or site.parts]
     return Table(sites, places, layers, batch, head, parts[0].micro_batches, description, warnings)
+
+
+def _unknown_paths(sites: Sequence[Site], names: Names, layouts: Layouts) -> list[str]:
+    """Messages on names and placements of attach() that no tensor has."""
+    paths = {name for site in sites for name in (site.seen.name, *site.seen.aliases)}
+    return [
+        *(f"names: no tensor has the path {one!r}" for one in names.unknown({site.full_path for site in sites})),
+        *(f"placements: no tensor has a path like {one!r}" for one in layouts.overrides if not fnmatch.filter(paths, one)),
+    ]
 
 
 def _warn_of_tokens(tokens: Tensor | None, groups: Groups) -> list[str]:

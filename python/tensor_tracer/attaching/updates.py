@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -34,17 +35,18 @@ class OfStage(NamedTuple):
 
 class UpdateWatch:
     """Measures one optimizer's steps. `roots`: this rank's part of the model, by the number of the virtual pipeline
-    stage. `is_due`: true in the steps that the plan traces, on every rank.
+    stage. `is_due`: true in the steps that the plan traces, on every rank. `tell`: takes the text of an error.
 
-    In such a step each rank copies its weights and sums over its numbers; share() adds the sums of the ranks.
-    Thread: that of the step.
+    In such a step each rank copies its weights and sums over its numbers; share() adds the sums of the ranks. An error,
+    such as too little memory, leaves the record of this step out. Thread: that of the step.
     """
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, roots: Mapping[int, nn.Module], groups: Groups, is_due: Callable[[], bool]
-    ) -> None:
+        self, optimizer: torch.optim.Optimizer, roots: Mapping[int, nn.Module], groups: Groups, is_due: Callable[[], bool],
+        tell: Callable[[str], None],
+    ) -> None:  # fmt: skip
         optimizer = _unwrapped(optimizer)
-        self._optimizer, self._groups, self._is_due = optimizer, groups, is_due
+        self._optimizer, self._groups, self._is_due, self._tell = optimizer, groups, is_due, tell
         self._own = _own_parameters(optimizer, roots)
         self._rows: list[tuple[int, Tensor]] = []  # of this rank's parameters, with their place in the table
         self._counts = torch.zeros(0, dtype=torch.float64)  # of the elements of all parameters
@@ -81,7 +83,7 @@ class UpdateWatch:
     def remove(self) -> None:
         for handle in self._handles:
             handle.remove()
-        self._before.clear()
+        self._before = []
 
     def share(self) -> Tensor | None:
         """The table [1, parameters, columns] of the last step; None: a rank did not update its weights. After a step
@@ -100,11 +102,12 @@ class UpdateWatch:
 
     def _before_update(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Returns other arguments for a step with a closure, which makes the gradients."""
-        self._before.clear()
+        self._before = []
         self._sums = self._zeros()
         if not self._is_due():
             return None
-        self._before = [local_of(parameter).detach().clone() for _, parameter in self._rows]
+        with self._guarded():
+            self._before = [local_of(parameter).detach().clone() for _, parameter in self._rows]
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         if closure is None:
             self._take_gradients()
@@ -117,25 +120,36 @@ class UpdateWatch:
 
         return ((args[0], watched, *args[2:]), kwargs) if len(args) > 1 else (args, kwargs | {"closure": watched})
 
-    @torch.no_grad()
-    def _take_gradients(self) -> None:
-        for row, parameter in self._rows:
-            if parameter.grad is not None:
-                self._add(row, _kGradient, parameter, _like(parameter, parameter.grad))
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            with torch.no_grad():
+                yield
+        except Exception as error:
+            self._before = []
+            self._tell(str(error))
 
-    @torch.no_grad()
+    def _take_gradients(self) -> None:
+        with self._guarded():
+            for row, parameter in self._rows:
+                if parameter.grad is not None:
+                    self._add(row, _kGradient, parameter, _like(parameter, parameter.grad))
+
     def _after_update(self, *_: Any) -> None:
         if not self._before:
             return
-        for (row, parameter), before in zip(self._rows, self._before, strict=True):
-            self._add(row, _kWeight, parameter, before)
-            self._add(row, _kUpdate, parameter, local_of(parameter).detach().double() - before.double())
-            state = self._optimizer.state.get(parameter, {}) if self._has_moments else {}
-            if "exp_avg" in state:
-                self._add(row, _kFirst, parameter, state["exp_avg"])
-                self._add(row, _kSecond, parameter, state["exp_avg_sq"], squares=False)
-        self._sums[-1, 0] = 1
-        self._before.clear()
+        with self._guarded():
+            for (row, parameter), before in zip(self._rows, self._before, strict=True):
+                self._add(row, _kWeight, parameter, before)
+                update = local_of(parameter).detach().double()
+                update -= before
+                self._add(row, _kUpdate, parameter, update)
+                state = self._optimizer.state.get(parameter, {}) if self._has_moments else {}
+                if "exp_avg" in state:
+                    self._add(row, _kFirst, parameter, state["exp_avg"])
+                    self._add(row, _kSecond, parameter, state["exp_avg_sq"], squares=False)
+            self._sums[-1, 0] = 1
+            self._before = []
 
     def _add(self, row: int, column: int, parameter: Tensor, numbers: Tensor, squares: bool = True) -> None:
         if not self._owns(parameter):
