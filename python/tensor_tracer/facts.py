@@ -22,6 +22,7 @@ class RunFacts:
         self._dims: dict[str, list[str]] = {}
         self._compressors: dict[str, str] = {}  # of an entry that names none
         self._tables: dict[str, tuple[list[str], list[str]]] = {}  # rows and columns of a point that is a table
+        self._layouts: dict[str, str] = {}
         for point in list_of(facts, "points"):
             flag, name = natural(member(point, "flag")), text_of(point, "name")
             if flag is not None and flag <= 0xFFFF and name:
@@ -29,6 +30,7 @@ class RunFacts:
                 self._dims[name] = _texts(point, "dims")
                 self._compressors[name] = text_of(point, "compressor") or _of_an_older_run(point)
                 self._tables[name] = _texts(point, "parameters"), _texts(point, "columns")
+                self._layouts[name] = text_of(member(point, "placement"), "tensor")
         self._names = {flag: name for name, flag in self.points.items()}
         self._sets = list_of(facts, "prompt_sets")
         tokenizer = member(facts, "tokenizer")
@@ -54,6 +56,14 @@ class RunFacts:
     def default_compressor(self, point: str) -> str:
         """The compressor of a plan's entry that names no compressor."""
         return self._compressors.get(point, "tile")
+
+    def layout(self, point: str) -> str:
+        """How the tensor-parallel ranks share the point's values, such as "shard(2)"; "" if it is not known."""
+        return self._layouts.get(point, "")
+
+    def is_rank_local(self, point: str) -> bool:
+        """True if the records have the values of tensor rank 0 only, because nothing knows the layout."""
+        return self.layout(point) == "rank-local"
 
     def parameters_of(self, point: str) -> list[str]:
         """The names of the rows of a point such as Updates; empty: it has none."""

@@ -37,7 +37,8 @@ def to_xarray(columns: Columns, facts: RunFacts, texts: TokenTexts) -> xarray.Da
     several rows; "micro_batch" or "data_rank" if records of one step and layer differ in it; "part" (value, column) for
     top-k records. A step or layer without a record is NaN. If a step was run twice, the array holds the later record.
     Coordinates: "token" is the position, "token_text" the text, if it is known; "feature" has the names of vectors
-    and statistics. Raises ValueError if the records do not fit together.
+    and statistics. The attribute "layout" says how tensor-parallel ranks share the values; "rank-local": the array has
+    those of tensor rank 0 only. Raises ValueError if the records do not fit together.
     """
     try:
         import xarray
@@ -56,6 +57,7 @@ def to_xarray(columns: Columns, facts: RunFacts, texts: TokenTexts) -> xarray.Da
         coordinates["token_text"] = text
     attributes = {name: columns[name][0] for name in ("run", *_ALIKE)}
     attributes["prompt_set"] = facts.prompt_set(int(columns["prompt_set"][0]))
+    attributes["layout"] = facts.layout(attributes["point"])
     array = xarray.DataArray(values, coordinates, dims, str(columns["point"][0]), attributes)
     return array.squeeze("row") if len(axes.rows) == 1 else array
 

@@ -47,6 +47,7 @@ def plot_array(array: xarray.DataArray, feature: str | None, ax: matplotlib.axes
     elif feature is not None:
         raise ValueError(f"feature: those of {array.name} have no names")
     point = f"{array.name}, {array.attrs['compressor']}" + (f", {array.coords['feature'].item()}" if _is_named(array) else "")
+    point += ", tensor rank 0 only" * (array.attrs["layout"] == "rank-local")
     is_one = array.sizes["step"] == array.sizes["layer"] == 1
     if is_one and array.squeeze().ndim == 2 and "token" in array.dims:
         _draw_map(array.squeeze(), ax)

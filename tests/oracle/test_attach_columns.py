@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,10 @@ from tensor_tracer.attaching.layouts import Layout
 from tensor_tracer.attaching.learning import Seen
 from tensor_tracer.attaching.names import Names
 from tensor_tracer.attaching.table import Batch, make_sites, name_sites
+from tensor_tracer.facts import RunFacts
+from tensor_tracer.record import Record
+from tensor_tracer.sinks.follow import Origins
+from tensor_tracer.sinks.sink import Origin
 from torch import nn
 
 QUERIES_KEYS_VALUES = HIDDEN + 2 * HIDDEN // 2  # four heads, two query groups
@@ -68,6 +73,12 @@ class Run:
         return record.values
 
 
+    def origin(self, record: Record) -> Origin:
+        """Of its readings in sinks, which take a live run."""
+        run: Any = SimpleNamespace(names=RunFacts(self.recording.facts))
+        return Origins(run).of(record)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("columns")
@@ -107,6 +118,19 @@ def test_an_unknown_layout_is_rank_local(model: str, folder: Path) -> None:
         of_rank_0 = np.concatenate([np.arange(INNER // 2), INNER + np.arange(INNER // 2)])
     assert np.array_equal(run.values(place), np.broadcast_to(of_rank_0, (2, 6, INNER)))
     assert run.points[0] == run.points[1]
+    records = run.recording.records(place["name"], layers=1, steps=2)
+    assert records.to_xarray().attrs["layout"] == "rank-local"
+    assert "tensor rank 0 only" in records.plot().get_title()
+    origin = run.origin(records[0])
+    assert origin.layout == "rank-local" and origin.tag == f"{place['name']}/layer_1/rank_local"
+
+
+def test_a_known_layout_has_no_mark(folder: Path) -> None:
+    run = Run(folder / "by_torch")
+    records = run.recording.records(run.place("gate_up", 1)["name"], layers=1, steps=2)
+    assert records.to_xarray().attrs["layout"] == "shard(2)" and "rank 0" not in records.plot().get_title()
+    origin = run.origin(records[0])
+    assert origin.layout == "" and "rank_local" not in origin.tag
 
 
 def test_a_place_has_the_name_that_the_user_gave(folder: Path) -> None:

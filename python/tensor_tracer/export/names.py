@@ -20,8 +20,11 @@ def one_word(text: str, keep: str = "") -> str:
 Words = list[tuple[str, str]]  # such as ("layers", "3"), ("gradient", "")
 
 
-def words_of(point: str, layer: int, direction: str, phase: str, prompts: str, compressor: str) -> Words:
-    """The words of a name. `prompts`: the name of the prompt set, "" for the run's own data."""
+def words_of(
+    point: str, layer: int, direction: str, phase: str, prompts: str, compressor: str, is_rank_local: bool = False
+) -> Words:
+    """The words of a name. `prompts`: the name of the prompt set, "" for the run's own data. `is_rank_local`: as of
+    RunFacts."""
     words = [(one_word(point), "")]
     if layer:
         words.append(("layers", str(layer)))
@@ -33,6 +36,8 @@ def words_of(point: str, layer: int, direction: str, phase: str, prompts: str, c
         words.append(("prompts", one_word(prompts)))
     if compressor not in ("none", "tile"):
         words.append((compressor, ""))
+    if is_rank_local:
+        words.append(("rank_local", ""))
     return words
 
 
@@ -53,7 +58,8 @@ def tag_of(words: Words) -> str:
 def _plain_words(series: Series, names: RunFacts) -> Words:
     direction = DIRECTIONS.get(series.direction, "gradient")
     phase, prompts = PHASES.get(series.phase, "eval"), names.prompt_set(series.prompt_set)
-    return words_of(names.point(series.point), series.layer, direction, phase, prompts, series.compressor_name)
+    point, compressor = names.point(series.point), series.compressor_name
+    return words_of(point, series.layer, direction, phase, prompts, compressor, names.is_rank_local(point))
 
 
 # What may tell series of one plain name apart, and the word for it.

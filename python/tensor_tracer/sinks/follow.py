@@ -41,7 +41,8 @@ class Origins:
     def of(self, record: Record) -> Origin:
         facts = self._run.names
         prompts = facts.prompt_set(record.prompt_set)
-        words = words_of(record.point, record.layer, record.direction, record.phase, prompts, record.compressor)
+        is_local = facts.is_rank_local(record.point)
+        words = words_of(record.point, record.layer, record.direction, record.phase, prompts, record.compressor, is_local)
         mean_over = facts.mean_over(record.plan, record.entry)
         words += [(mean_over, "")] if mean_over else []
         kind = f"{facts.meaning(record.plan, record.entry)} {record.data_rank}"
@@ -50,7 +51,7 @@ class Origins:
             if self._owners.setdefault(tag, kind) == kind:
                 break
         return Origin(tag, record.point, record.layer, record.direction, record.phase, prompts, record.compressor,
-                      mean_over)  # fmt: skip
+                      mean_over, layout=facts.layout(record.point) if is_local else "")  # fmt: skip
 
 
 def _origin_of_mean(mean: Mean) -> Origin:

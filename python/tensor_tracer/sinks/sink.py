@@ -20,6 +20,7 @@ class Origin(NamedTuple):
     compressor: str
     mean_over: str = ""  # of the plan's entry
     scale: str = ""  # of means of projections: normalized, raw or cosine
+    layout: str = ""  # "rank-local": the values of tensor rank 0 only
 
 
 class Alarm(NamedTuple):
