@@ -184,6 +184,19 @@ def prompted(
     return with_prompts(prepared(attach | {"tokenizer": Letters()}, kind, wrap, dropout), act)
 
 
+def steered(attach: Options, text: str, program: str) -> tuple[list[float], Any]:
+    """The losses, and the answer of a typed prompt while the program is in force."""
+    plan = {"entries": [{"point": "HiddenStates", "compressor": {"kind": "none"}}]}
+
+    def act(run: Any, control: Any) -> dict[str, Any]:
+        run.intervene("steer prompts", program)
+        control.step(2)
+        return without_connection(run.prompt(text, plan))
+
+    training = prepared(attach and attach | {"tokenizer": Letters()}, "plain", "none", 0.0)
+    return training.losses, train(training, act)
+
+
 def filled_up(attach: dict[str, Any], text: str, plan: Any, program: str) -> dict[str, Any]:
     """With sequence parallelism, a typed prompt while a program is in force, and what is refused."""
 

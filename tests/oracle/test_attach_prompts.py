@@ -12,6 +12,8 @@ import pytest
 import torch
 from attached_training import VOCABULARY, Witness, make_model
 from forked_ranks import Ranks, run_ranks
+from graphs import write_world
+from program import REPOSITORY
 from small_llama import HEAD_SIZE, rotated
 from tensor_tracer import open_recording
 from tensor_tracer.attaching.prompts import PromptModel, PromptOptions
@@ -225,6 +227,24 @@ def test_means_have_the_model_after_the_first_step_as_their_baseline(
         assert series["layers"] == list(range(1, layers + 1))
         assert series["values"] == pytest.approx(values, rel=1e-4, abs=1e-5)
         assert series["baseline"] == pytest.approx(expected[1], rel=1e-4, abs=1e-5)
+
+
+def test_the_ready_made_program_for_prompts_steers_prompts_alone(tmp_path: Path) -> None:
+    """test_attach_nnsight.py has no prompts: there it only shows that the program leaves batches as they are."""
+    world = write_world(tmp_path, layers=3, hidden=32)
+    program = (REPOSITORY / "configs/interventions/steer_prompt.tti").read_text()
+    attach = options(tmp_path, vectors=str(tmp_path / "vectors"))
+    env = environment(tmp_path)
+    ((losses, answer),) = run_ranks(scenarios.steered, 1, tmp_path, attach, TEXTS[1], program, env=env)
+    assert run_ranks(scenarios.alone, 1, tmp_path / "alone", "plain", "none", 0.0, len(losses), env=env) == [losses]
+    states = {
+        side: {one["layer"]: torch.from_numpy(one["values"].copy()).double() for one in kept}
+        for side, kept in answer["records"].items()
+    }  # fmt: skip
+    assert states["off"].keys() == states["on"].keys() == {1, 2, 3}
+    assert all(torch.equal(states["off"][layer], states["on"][layer]) for layer in (1, 2))
+    wanted = states["off"][3] + 2.0 * world.vectors["evil"][3]
+    assert (states["on"][3] - wanted).abs().max() <= 1e-6 * wanted.abs().max()
 
 
 def test_with_sequence_parallelism_prompts_are_filled_up_and_no_program_acts_on_them(tmp_path: Path) -> None:

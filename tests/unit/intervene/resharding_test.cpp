@@ -29,30 +29,36 @@ at::Tensor gradient_of_shard(const comm::ProcessGroup& group, bool leaves) {
 }
 
 TEST(Resharding, AShardHasTheGradientOfAllRanks) {
-  comm::run_local(2, [](const comm::ProcessGroup& group) {
-    EXPECT_TRUE(gradient_of_shard(group, false).equal(at::ones({6})));
-  });
+  comm::run_local(
+      2,
+      [](const comm::ProcessGroup& group) {
+        EXPECT_TRUE(gradient_of_shard(group, false).equal(at::ones({6})));
+      });
 }
 
 TEST(Resharding, WithoutItsGroupAShardHasItsOwnGradient) {
-  comm::run_local(2, [](const comm::ProcessGroup& group) {
-    const at::Tensor expected = at::zeros({6});
-    expected.narrow(0, 3 * group.rank(), 3).fill_(1);
-    EXPECT_TRUE(gradient_of_shard(group, true).equal(expected));
-  });
+  comm::run_local(
+      2,
+      [](const comm::ProcessGroup& group) {
+        const at::Tensor expected = at::zeros({6});
+        expected.narrow(0, 3 * group.rank(), 3).fill_(1);
+        EXPECT_TRUE(gradient_of_shard(group, true).equal(expected));
+      });
 }
 
 TEST(Resharding, TheBackwardOfAGatheredTensorNeedsNoGroup) {
-  comm::run_local(2, [](const comm::ProcessGroup& group) {
-    auto placement = std::make_optional(Placement::shard(0, {{.size = 6, .chunks = 2}}));
-    auto shared = std::make_shared<const comm::ProcessGroup>(group);
-    const at::Tensor local = at::ones({3}).requires_grad_();
-    const at::Tensor sum = (gather_shards(local, *placement, shared) * at::arange(6.0)).sum();
-    placement.reset();
-    shared.reset();
-    sum.backward();
-    EXPECT_TRUE(local.grad().equal(at::arange(6.0).narrow(0, 3 * group.rank(), 3)));
-  });
+  comm::run_local(
+      2,
+      [](const comm::ProcessGroup& group) {
+        auto placement = std::make_optional(Placement::shard(0, {{.size = 6, .chunks = 2}}));
+        auto shared = std::make_shared<const comm::ProcessGroup>(group);
+        const at::Tensor local = at::ones({3}).requires_grad_();
+        const at::Tensor sum = (gather_shards(local, *placement, shared) * at::arange(6.0)).sum();
+        placement.reset();
+        shared.reset();
+        sum.backward();
+        EXPECT_TRUE(local.grad().equal(at::arange(6.0).narrow(0, 3 * group.rank(), 3)));
+      });
 }
 
 }  // namespace
