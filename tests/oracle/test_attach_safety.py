@@ -265,15 +265,9 @@ def test_a_tracer_that_ends_holds_no_group_of_a_watched_optimizer(tmp_path: Path
     assert all("the tracer is off" in one.output for one in watched)
 
 
-IN_BACKWARD = [
-    "layers[1].mlp.activation -= layers[1].mlp.activation.mean(-1, keepdim=True)",
-    "layers[3].output *= 1 + output_layer(final_norm(layers[2].output[:, -1:])).mean() * 0.01",
-]
-
-
 @pytest.mark.cpu_only
-@pytest.mark.parametrize("program", IN_BACKWARD)
-def test_the_backward_of_a_program_survives_a_tracer_that_ends_before_it(program: str, tmp_path: Path) -> None:
+def test_the_backward_of_a_program_survives_a_tracer_that_ends_before_it(tmp_path: Path) -> None:
+    program = "layers[1].mlp.activation -= layers[1].mlp.activation.mean(-1, keepdim=True)"
     watched = run_with(scenarios.fail, 2, tmp_path, "llama", "tp", "end_forward", 1, program)
     losses = [loss for one in results(watched) for loss in one]
     assert len(losses) == 14 and all(math.isfinite(loss) for loss in losses)

@@ -448,8 +448,10 @@ class AttachedRun:
         given = self._given_tokens
         if given is None or (self._table is None and chunk.stage > 0):  # in the first step, stage 0 tells of the tokens
             return given
-        shape = () if received is None else tuple(received.shape)
-        rows = shape[self._rows_dim] if len(shape) == 3 else self._table.batch.rows if self._table is not None else len(given)
+        if received is not None and received.dim() == 3:
+            rows = received.shape[self._rows_dim]
+        else:
+            rows = len(given) if self._table is None else self._table.batch.rows
         return given[chunk.rows : chunk.rows + rows] if rows < len(given) else given
 
     @property
@@ -498,10 +500,10 @@ class AttachedRun:
         """Makes the place table once each rank has run its part of the model in a step. Collective over all ranks."""
         has_run = all(chunk.learned is not None for chunk in self._chunks)
         is_packed = not has_run and any(chunk.is_packed for chunk in self._chunks)
-        told = share((has_run, is_packed), self._groups.control)
-        if any(packed for _, packed in told):
+        have_run, are_packed = zip(*share((has_run, is_packed), self._groups.control), strict=True)
+        if any(are_packed):
             self._switch_off(kPacked)
-        elif all(run for run, _ in told):
+        elif all(have_run):
             self._use(make_table(self._chunks, self._groups, self._layouts, self._names, self._told, self._updates))
 
     def _use(self, table: Table) -> None:
